@@ -1,0 +1,1 @@
+"""Membrane's engine: the durable record of long-running jobs, and the packets built from it."""

@@ -1,0 +1,60 @@
+"""Who may read a card or an artifact (invariant 7). One rule, used as a predicate and, in recall, as a mask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mn_contract.errors import InvalidInput
+from mn_contract.limits import ROLES_MAX
+from mn_contract.names import check_id
+from mn_engine.domain.scope import Scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acl:
+    """Allow and deny lists. Empty: every principal of the run reads."""
+
+    allow_principals: frozenset[str] = frozenset()
+    allow_roles: frozenset[str] = frozenset()
+    deny_principals: frozenset[str] = frozenset()
+    deny_roles: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        for name in ("allow_principals", "allow_roles", "deny_principals", "deny_roles"):
+            entries: frozenset[str] = getattr(self, name)
+            if len(entries) > ROLES_MAX:
+                raise InvalidInput(f"acl.{name}: at most {ROLES_MAX}", field=f"acl.{name}")
+            for entry in entries:
+                check_id(entry, f"acl.{name}")
+
+    def permits(self, reader: Scope, *, owner: str) -> bool:
+        """Whether `reader` may read what `owner` wrote. A deny wins, even over the owner."""
+        if reader.principal in self.deny_principals or self.deny_roles & reader.roles:
+            return False
+        if not self.allow_principals and not self.allow_roles:
+            return True
+        return (
+            reader.principal == owner
+            or reader.principal in self.allow_principals
+            or bool(self.allow_roles & reader.roles)
+        )
+
+    def as_json(self) -> dict[str, list[str]]:
+        """Its canonical form: sorted lists, empty ones left out."""
+        lists = {
+            "allow_principals": sorted(self.allow_principals),
+            "allow_roles": sorted(self.allow_roles),
+            "deny_principals": sorted(self.deny_principals),
+            "deny_roles": sorted(self.deny_roles),
+        }
+        return {name: entries for name, entries in lists.items() if entries}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Acl:
+        """The inverse of as_json."""
+        return cls(**{name: frozenset(entries) for name, entries in value.items()})
+
+
+OPEN = Acl()
+"""Every principal of the run reads."""

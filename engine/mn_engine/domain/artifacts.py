@@ -1,0 +1,52 @@
+"""Artifacts: immutable bytes, named by their SHA-256 within a run.
+
+The same bytes may be put twice, by different principals for different readers: each put is a handle of its own, and an
+artifact is readable through any handle that permits it. So nobody learns from a put that the bytes were there already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from mn_contract.errors import InvalidInput, SourceMismatch
+from mn_contract.names import check_id, check_media_type, check_sha256
+from mn_engine.domain.access import OPEN, Acl
+from mn_engine.domain.scope import Scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifact:
+    """A handle: which bytes, whose, for whom."""
+
+    sha256: str
+    size: int
+    media_type: str
+    owner: str
+    acl: Acl = field(default=OPEN)
+
+    def __post_init__(self) -> None:
+        check_sha256(self.sha256, "artifact.sha256")
+        check_media_type(self.media_type, "artifact.media_type")
+        check_id(self.owner, "principal")
+
+
+def readable(handles: Iterable[Artifact], reader: Scope) -> Artifact | None:
+    """The first of an artifact's handles that permits `reader`, their own first; None where none does."""
+    permitted = [handle for handle in handles if handle.acl.permits(reader, owner=handle.owner)]
+    permitted.sort(key=lambda handle: handle.owner != reader.principal)
+    return permitted[0] if permitted else None
+
+
+def check_range(size: int, start: int, end: int) -> None:
+    """Raises InvalidInput where [start, end) is empty or leaves an artifact of `size` bytes."""
+    if not 0 <= start < end <= size:
+        raise InvalidInput(
+            f"range {start}-{end} does not lie in the artifact's {size} bytes", field="range", start=start, end=end, size=size
+        )
+
+
+def check_hash(found: str, expected: str) -> None:
+    """Raises SourceMismatch where bytes are not those that were cited."""
+    if expected and found != expected:
+        raise SourceMismatch("the bytes are not those that were cited; the evidence was not used", expected=expected, found=found)

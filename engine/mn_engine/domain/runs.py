@@ -1,0 +1,83 @@
+"""Runs: what they accept, what they have used, and what stays of one that was cleared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from mn_contract.canonical import digest
+from mn_contract.errors import ContextBudgetExceeded, RunClosed
+
+
+class RunState(IntEnum):
+    """A run only moves forward through these. Numbers are those of the wire."""
+
+    OPEN = 1
+    CANCELLED = 2
+    CLEARED = 3
+
+
+class Removal(IntEnum):
+    """How far a clear has come (invariant 15). Numbers are those of the wire."""
+
+    LOGICAL = 1
+    PHYSICAL = 2
+
+
+EMPTY_ROOT: Final = digest(b"mn.context run")
+"""The root of a run without events."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tombstone:
+    """What stays of a cleared run."""
+
+    revision: int
+    root: str
+    cleared_at: int
+    removal: Removal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run's head. `root` chains the digests of all its events; `max_stored_bytes` None means no budget."""
+
+    job_id: str
+    run_id: str
+    state: RunState = RunState.OPEN
+    revision: int = 0
+    root: str = EMPTY_ROOT
+    stored_bytes: int = 0
+    max_stored_bytes: int | None = None
+    opened_at: int
+    reason: str = ""
+    tombstone: Tombstone | None = None
+
+    def check_writable(self) -> None:
+        """Raises RunClosed where the run takes no more writes."""
+        if self.state is RunState.CANCELLED:
+            raise RunClosed("the run was cancelled and takes no more writes", reason="RUN_CANCELLED", state="cancelled")
+        self.check_readable()
+
+    def check_readable(self) -> None:
+        """Raises RunClosed where the run was cleared."""
+        if self.state is RunState.CLEARED:
+            raise RunClosed("the run was cleared; only its tombstone is left", reason="RUN_CLEARED", state="cleared")
+
+    def check_room(self, needed: int) -> None:
+        """Raises ContextBudgetExceeded, with the numbers, where `needed` more bytes are over the storage budget."""
+        if self.max_stored_bytes is not None and self.stored_bytes + needed > self.max_stored_bytes:
+            raise ContextBudgetExceeded(
+                f"the run's storage budget of {self.max_stored_bytes} bytes has {self.max_stored_bytes - self.stored_bytes}"
+                f" left and this write needs {needed}; nothing was written",
+                budget="storage",
+                limit=self.max_stored_bytes,
+                used=self.stored_bytes,
+                needed=needed,
+            )
+
+
+def next_root(root: str, revision: int, fingerprints: list[str]) -> str:
+    """The root after a revision whose events have these fingerprints, in order."""
+    return digest([root, revision, fingerprints])

@@ -1,0 +1,1 @@
+"""Where the record lies. Everything above knows the port, never a driver."""

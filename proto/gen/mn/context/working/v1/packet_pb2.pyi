@@ -1,0 +1,202 @@
+from mn.context.working.v1 import card_pb2 as _card_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class CoverageStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    COVERAGE_STATUS_UNSPECIFIED: _ClassVar[CoverageStatus]
+    COVERAGE_STATUS_COMPLETE: _ClassVar[CoverageStatus]
+    COVERAGE_STATUS_DEGRADED: _ClassVar[CoverageStatus]
+    COVERAGE_STATUS_MISSING: _ClassVar[CoverageStatus]
+
+class ItemRole(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ITEM_ROLE_UNSPECIFIED: _ClassVar[ItemRole]
+    ITEM_ROLE_NAMED: _ClassVar[ItemRole]
+    ITEM_ROLE_OBLIGATION: _ClassVar[ItemRole]
+    ITEM_ROLE_CONSTRAINT: _ClassVar[ItemRole]
+    ITEM_ROLE_OPPOSING_SHARE: _ClassVar[ItemRole]
+    ITEM_ROLE_SUPPORTING_SHARE: _ClassVar[ItemRole]
+    ITEM_ROLE_RANKED: _ClassVar[ItemRole]
+COVERAGE_STATUS_UNSPECIFIED: CoverageStatus
+COVERAGE_STATUS_COMPLETE: CoverageStatus
+COVERAGE_STATUS_DEGRADED: CoverageStatus
+COVERAGE_STATUS_MISSING: CoverageStatus
+ITEM_ROLE_UNSPECIFIED: ItemRole
+ITEM_ROLE_NAMED: ItemRole
+ITEM_ROLE_OBLIGATION: ItemRole
+ITEM_ROLE_CONSTRAINT: ItemRole
+ITEM_ROLE_OPPOSING_SHARE: ItemRole
+ITEM_ROLE_SUPPORTING_SHARE: ItemRole
+ITEM_ROLE_RANKED: ItemRole
+
+class Decision(_message.Message):
+    __slots__ = ("focus", "topics", "claims", "entities", "kinds", "required")
+    FOCUS_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    CLAIMS_FIELD_NUMBER: _ClassVar[int]
+    ENTITIES_FIELD_NUMBER: _ClassVar[int]
+    KINDS_FIELD_NUMBER: _ClassVar[int]
+    REQUIRED_FIELD_NUMBER: _ClassVar[int]
+    focus: str
+    topics: _containers.RepeatedScalarFieldContainer[str]
+    claims: _containers.RepeatedScalarFieldContainer[str]
+    entities: _containers.RepeatedScalarFieldContainer[str]
+    kinds: _containers.RepeatedScalarFieldContainer[_card_pb2.CardKind]
+    required: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, focus: _Optional[str] = ..., topics: _Optional[_Iterable[str]] = ..., claims: _Optional[_Iterable[str]] = ..., entities: _Optional[_Iterable[str]] = ..., kinds: _Optional[_Iterable[_Union[_card_pb2.CardKind, str]]] = ..., required: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class At(_message.Message):
+    __slots__ = ("revision", "expected_revision")
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_REVISION_FIELD_NUMBER: _ClassVar[int]
+    revision: int
+    expected_revision: int
+    def __init__(self, revision: _Optional[int] = ..., expected_revision: _Optional[int] = ...) -> None: ...
+
+class Why(_message.Message):
+    __slots__ = ("retrievers", "matched_terms", "rank", "score")
+    RETRIEVERS_FIELD_NUMBER: _ClassVar[int]
+    MATCHED_TERMS_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    retrievers: _containers.RepeatedScalarFieldContainer[str]
+    matched_terms: _containers.RepeatedScalarFieldContainer[str]
+    rank: int
+    score: int
+    def __init__(self, retrievers: _Optional[_Iterable[str]] = ..., matched_terms: _Optional[_Iterable[str]] = ..., rank: _Optional[int] = ..., score: _Optional[int] = ...) -> None: ...
+
+class StanceCoverage(_message.Message):
+    __slots__ = ("stance", "considered", "selected")
+    STANCE_FIELD_NUMBER: _ClassVar[int]
+    CONSIDERED_FIELD_NUMBER: _ClassVar[int]
+    SELECTED_FIELD_NUMBER: _ClassVar[int]
+    stance: _card_pb2.Stance
+    considered: int
+    selected: int
+    def __init__(self, stance: _Optional[_Union[_card_pb2.Stance, str]] = ..., considered: _Optional[int] = ..., selected: _Optional[int] = ...) -> None: ...
+
+class KindCoverage(_message.Message):
+    __slots__ = ("kind", "considered", "selected")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    CONSIDERED_FIELD_NUMBER: _ClassVar[int]
+    SELECTED_FIELD_NUMBER: _ClassVar[int]
+    kind: _card_pb2.CardKind
+    considered: int
+    selected: int
+    def __init__(self, kind: _Optional[_Union[_card_pb2.CardKind, str]] = ..., considered: _Optional[int] = ..., selected: _Optional[int] = ...) -> None: ...
+
+class LeftCoverage(_message.Message):
+    __slots__ = ("reason", "count")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    count: int
+    def __init__(self, reason: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
+
+class Coverage(_message.Message):
+    __slots__ = ("status", "relevant", "stances", "kinds", "left", "required", "required_opposing")
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    RELEVANT_FIELD_NUMBER: _ClassVar[int]
+    STANCES_FIELD_NUMBER: _ClassVar[int]
+    KINDS_FIELD_NUMBER: _ClassVar[int]
+    LEFT_FIELD_NUMBER: _ClassVar[int]
+    REQUIRED_FIELD_NUMBER: _ClassVar[int]
+    REQUIRED_OPPOSING_FIELD_NUMBER: _ClassVar[int]
+    status: CoverageStatus
+    relevant: int
+    stances: _containers.RepeatedCompositeFieldContainer[StanceCoverage]
+    kinds: _containers.RepeatedCompositeFieldContainer[KindCoverage]
+    left: _containers.RepeatedCompositeFieldContainer[LeftCoverage]
+    required: int
+    required_opposing: int
+    def __init__(self, status: _Optional[_Union[CoverageStatus, str]] = ..., relevant: _Optional[int] = ..., stances: _Optional[_Iterable[_Union[StanceCoverage, _Mapping]]] = ..., kinds: _Optional[_Iterable[_Union[KindCoverage, _Mapping]]] = ..., left: _Optional[_Iterable[_Union[LeftCoverage, _Mapping]]] = ..., required: _Optional[int] = ..., required_opposing: _Optional[int] = ...) -> None: ...
+
+class RecallRequest(_message.Message):
+    __slots__ = ("decision", "at", "page_size", "cursor")
+    DECISION_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    decision: Decision
+    at: At
+    page_size: int
+    cursor: str
+    def __init__(self, decision: _Optional[_Union[Decision, _Mapping]] = ..., at: _Optional[_Union[At, _Mapping]] = ..., page_size: _Optional[int] = ..., cursor: _Optional[str] = ...) -> None: ...
+
+class Candidate(_message.Message):
+    __slots__ = ("card", "why")
+    CARD_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    card: _card_pb2.Card
+    why: Why
+    def __init__(self, card: _Optional[_Union[_card_pb2.Card, _Mapping]] = ..., why: _Optional[_Union[Why, _Mapping]] = ...) -> None: ...
+
+class RecallResponse(_message.Message):
+    __slots__ = ("revision", "candidates", "coverage", "cursor")
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    CANDIDATES_FIELD_NUMBER: _ClassVar[int]
+    COVERAGE_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    revision: int
+    candidates: _containers.RepeatedCompositeFieldContainer[Candidate]
+    coverage: Coverage
+    cursor: str
+    def __init__(self, revision: _Optional[int] = ..., candidates: _Optional[_Iterable[_Union[Candidate, _Mapping]]] = ..., coverage: _Optional[_Union[Coverage, _Mapping]] = ..., cursor: _Optional[str] = ...) -> None: ...
+
+class CompileRequest(_message.Message):
+    __slots__ = ("decision", "at", "budget_bytes", "counter_evidence_share", "supporting_evidence_share", "cursor")
+    DECISION_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_BYTES_FIELD_NUMBER: _ClassVar[int]
+    COUNTER_EVIDENCE_SHARE_FIELD_NUMBER: _ClassVar[int]
+    SUPPORTING_EVIDENCE_SHARE_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    decision: Decision
+    at: At
+    budget_bytes: int
+    counter_evidence_share: float
+    supporting_evidence_share: float
+    cursor: str
+    def __init__(self, decision: _Optional[_Union[Decision, _Mapping]] = ..., at: _Optional[_Union[At, _Mapping]] = ..., budget_bytes: _Optional[int] = ..., counter_evidence_share: _Optional[float] = ..., supporting_evidence_share: _Optional[float] = ..., cursor: _Optional[str] = ...) -> None: ...
+
+class PacketItem(_message.Message):
+    __slots__ = ("card", "role", "why", "size_bytes")
+    CARD_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    card: _card_pb2.Card
+    role: ItemRole
+    why: Why
+    size_bytes: int
+    def __init__(self, card: _Optional[_Union[_card_pb2.Card, _Mapping]] = ..., role: _Optional[_Union[ItemRole, str]] = ..., why: _Optional[_Union[Why, _Mapping]] = ..., size_bytes: _Optional[int] = ...) -> None: ...
+
+class Packet(_message.Message):
+    __slots__ = ("revision", "items", "coverage", "cursor", "size_bytes", "digest", "newest_revision")
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    COVERAGE_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_REVISION_FIELD_NUMBER: _ClassVar[int]
+    revision: int
+    items: _containers.RepeatedCompositeFieldContainer[PacketItem]
+    coverage: Coverage
+    cursor: str
+    size_bytes: int
+    digest: str
+    newest_revision: int
+    def __init__(self, revision: _Optional[int] = ..., items: _Optional[_Iterable[_Union[PacketItem, _Mapping]]] = ..., coverage: _Optional[_Union[Coverage, _Mapping]] = ..., cursor: _Optional[str] = ..., size_bytes: _Optional[int] = ..., digest: _Optional[str] = ..., newest_revision: _Optional[int] = ...) -> None: ...
+
+class CompileResponse(_message.Message):
+    __slots__ = ("packet",)
+    PACKET_FIELD_NUMBER: _ClassVar[int]
+    packet: Packet
+    def __init__(self, packet: _Optional[_Union[Packet, _Mapping]] = ...) -> None: ...

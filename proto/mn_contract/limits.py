@@ -1,0 +1,112 @@
+"""Every bound of the contract, in one frozen place.
+
+A limit that is not here does not exist; faces, rules and stores read these numbers and none of their own. Relations between
+limits are asserted when the module is imported, so that a change which breaks one cannot be started.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+# Names.
+ID_BYTES_MAX: Final = 160
+"""Ids: 1 to this many bytes of `[A-Za-z0-9_\\-.@/]`."""
+LABEL_BYTES_MAX: Final = 160
+"""Topics and entities, UTF-8."""
+CLAIM_BYTES_MAX: Final = 256
+"""A named claim, UTF-8."""
+MEDIA_TYPE_BYTES_MAX: Final = 255
+"""RFC 6838 allows 127 + 1 + 127."""
+REASON_BYTES_MAX: Final = 1 * KIB
+"""Why a run was cancelled or cleared."""
+EVIDENCE_BYTES_MAX: Final = 4 * KIB
+"""What a failure or a reconciliation rests on."""
+ROLES_MAX: Final = 64
+"""Roles of one caller, and entries of one list of an ACL."""
+
+# Artifacts.
+ARTIFACT_BYTES_MAX: Final = 4 * KIB * MIB
+ARTIFACT_INLINE_BYTES_MAX: Final = 64 * KIB
+"""Up to here an artifact lies in the record; larger ones are files beside it."""
+ARTIFACT_CHUNK_BYTES_MAX: Final = 256 * KIB
+ARTIFACT_READ_BYTES_MAX: Final = 64 * MIB
+"""All ranges of one read together."""
+ARTIFACT_READ_RANGES_MAX: Final = 1024
+
+# Cards and events.
+CARD_TEXT_BYTES_MAX: Final = 8 * KIB
+CARD_SUMMARY_BYTES_MAX: Final = 2 * KIB
+CARD_BYTES_MAX: Final = 32 * KIB
+"""All of a card in canonical JSON."""
+CARD_LIST_MAX: Final = 32
+"""Topics, entities, claims, sources and relations of one card, each."""
+SOURCE_URL_BYTES_MAX: Final = 2 * KIB
+EVENT_CARDS_MAX: Final = 1024
+EVENT_ARTIFACTS_MAX: Final = 256
+EVENT_RESOLVES_MAX: Final = 256
+BATCH_EVENTS_MAX: Final = 256
+BATCH_CARDS_MAX: Final = 4096
+BULK_CARDS_MAX: Final = 500_000
+"""Cards of one Arrow table handed to the store as one event."""
+ORDINAL_PLACE_BITS: Final = 20
+"""An ordinal is `revision << ORDINAL_PLACE_BITS | place`."""
+REVISION_MAX: Final = (1 << (63 - ORDINAL_PLACE_BITS)) - 1
+
+# Recall and packets.
+FOCUS_BYTES_MAX: Final = 1 * MIB
+DECISION_LIST_MAX: Final = 32
+"""Topics, claims and entities of one decision, each."""
+REQUIRED_NAMED_MAX: Final = 256
+RECALL_PAGE_DEFAULT: Final = 20
+RECALL_PAGE_MAX: Final = 200
+CANDIDATES_MAX: Final = 2000
+"""Ranked cards that one packet considers; a cursor reaches the rest."""
+DIVERSITY_WINDOW: Final = 200
+"""Ranked cards among which redundancy is weighed at a time."""
+PACKET_ITEMS_MAX: Final = 512
+PACKET_BUDGET_BYTES_MIN: Final = 2
+"""The empty packet, `[]`."""
+PACKET_BUDGET_BYTES_MAX: Final = 16 * MIB
+CURSOR_BYTES_MAX: Final = 16 * KIB
+
+# Invocations.
+RESPONSE_BYTES_MAX: Final = 4 * MIB
+LEASE_MS_MAX: Final = 3_600_000
+
+# The wire.
+MESSAGE_BYTES_MAX: Final = 32 * MIB
+ERROR_DETAIL_BYTES_DEFAULT: Final = 6 * KIB
+"""Room for an error's detail in trailers that every gRPC client accepts (they cap metadata at 8 KiB)."""
+ERROR_DETAIL_BYTES_MAX: Final = 1 * MIB
+"""Room for it in the trailers of a client that asks for it."""
+WIRE_EXPANSION_NUM, WIRE_EXPANSION_DEN = 13, 10
+"""Protobuf of a card is never larger than 1.3 times its canonical JSON (measured on generated cards)."""
+
+
+def _wire(cards: int) -> int:
+    return cards * CARD_BYTES_MAX * WIRE_EXPANSION_NUM // WIRE_EXPANSION_DEN
+
+
+_RELATIONS: Final = {
+    "an inline artifact fits an event's message": ARTIFACT_INLINE_BYTES_MAX <= MESSAGE_BYTES_MAX // 4,
+    "a chunk fits a message many times": ARTIFACT_CHUNK_BYTES_MAX <= MESSAGE_BYTES_MAX // 16,
+    "a card's text fits an inline artifact": CARD_TEXT_BYTES_MAX <= ARTIFACT_INLINE_BYTES_MAX,
+    "text and summary leave a card room for the rest": CARD_TEXT_BYTES_MAX + CARD_SUMMARY_BYTES_MAX <= CARD_BYTES_MAX // 2,
+    "a recall page fits a message": _wire(RECALL_PAGE_MAX) <= MESSAGE_BYTES_MAX,
+    "a packet's items fit a message": _wire(PACKET_ITEMS_MAX) <= MESSAGE_BYTES_MAX,
+    "a packet's budget fits a message": PACKET_BUDGET_BYTES_MAX <= MESSAGE_BYTES_MAX // 2,
+    "what may be named as required fits a packet": REQUIRED_NAMED_MAX < PACKET_ITEMS_MAX,
+    "every source of a packet's cards can be read at once": CARD_TEXT_BYTES_MAX * PACKET_ITEMS_MAX <= ARTIFACT_READ_BYTES_MAX,
+    "candidates are weighed in whole windows": CANDIDATES_MAX % DIVERSITY_WINDOW == 0,
+    "a recall page is within the candidate cap": RECALL_PAGE_MAX <= CANDIDATES_MAX,
+    "a batch's cards have distinct ordinals": max(BATCH_CARDS_MAX, BULK_CARDS_MAX) < 1 << ORDINAL_PLACE_BITS,
+    "an event fits a batch": EVENT_CARDS_MAX <= BATCH_CARDS_MAX,
+    "a response fits a message": RESPONSE_BYTES_MAX <= MESSAGE_BYTES_MAX // 2,
+    "a full error detail is larger than a compact one": ERROR_DETAIL_BYTES_DEFAULT < ERROR_DETAIL_BYTES_MAX,
+}
+_broken = [name for name, holds in _RELATIONS.items() if not holds]
+if _broken:
+    raise AssertionError(f"limits contradict each other: {'; '.join(_broken)}")
