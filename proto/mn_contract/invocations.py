@@ -189,7 +189,9 @@ def respond(attempt: Attempt, response: bytes, *, usable: bool) -> Attempt:
     return replace(move(attempt, Command.RESPOND), response=response, usable=usable)
 
 
-def reconcile(attempt: Attempt | None, *, response: bytes | None, evidence: str, now_ms: int, abandoned: str) -> Attempt:
+def reconcile(
+    attempt: Attempt | None, *, response: bytes | None, evidence: str, now_ms: int, abandoned: str
+) -> Attempt:
     """The attempt settled: by a response that was found (RECONCILED), or as not executed (FAILED_DEFINITE).
 
     Raises NotFound for a name never dispatched, InvocationInFlight while its worker lives, IdempotencyConflict where it is

@@ -94,12 +94,14 @@ _RELATIONS: Final = {
     "an inline artifact fits an event's message": ARTIFACT_INLINE_BYTES_MAX <= MESSAGE_BYTES_MAX // 4,
     "a chunk fits a message many times": ARTIFACT_CHUNK_BYTES_MAX <= MESSAGE_BYTES_MAX // 16,
     "a card's text fits an inline artifact": CARD_TEXT_BYTES_MAX <= ARTIFACT_INLINE_BYTES_MAX,
-    "text and summary leave a card room for the rest": CARD_TEXT_BYTES_MAX + CARD_SUMMARY_BYTES_MAX <= CARD_BYTES_MAX // 2,
+    "text and summary leave a card room for the rest": CARD_TEXT_BYTES_MAX + CARD_SUMMARY_BYTES_MAX
+    <= CARD_BYTES_MAX // 2,
     "a recall page fits a message": _wire(RECALL_PAGE_MAX) <= MESSAGE_BYTES_MAX,
     "a packet's items fit a message": _wire(PACKET_ITEMS_MAX) <= MESSAGE_BYTES_MAX,
     "a packet's budget fits a message": PACKET_BUDGET_BYTES_MAX <= MESSAGE_BYTES_MAX // 2,
     "what may be named as required fits a packet": REQUIRED_NAMED_MAX < PACKET_ITEMS_MAX,
-    "every source of a packet's cards can be read at once": CARD_TEXT_BYTES_MAX * PACKET_ITEMS_MAX <= ARTIFACT_READ_BYTES_MAX,
+    "every source of a packet's cards can be read at once": CARD_TEXT_BYTES_MAX * PACKET_ITEMS_MAX
+    <= ARTIFACT_READ_BYTES_MAX,
     "candidates are weighed in whole windows": CANDIDATES_MAX % DIVERSITY_WINDOW == 0,
     "a recall page is within the candidate cap": RECALL_PAGE_MAX <= CANDIDATES_MAX,
     "a batch's cards have distinct ordinals": max(BATCH_CARDS_MAX, BULK_CARDS_MAX) < 1 << ORDINAL_PLACE_BITS,

@@ -13,7 +13,9 @@ from mn_contract.limits import CLAIM_BYTES_MAX, ID_BYTES_MAX, LABEL_BYTES_MAX, M
 
 _ID = re.compile(rf"[A-Za-z0-9_\-.@/]{{1,{ID_BYTES_MAX}}}\Z")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
-_MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+(\s*;\s*[A-Za-z0-9!#$&^_.+-]+=(\"[^\"]*\"|[^\s;\"]+))*\Z")
+_MEDIA_TYPE = re.compile(
+    r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+(\s*;\s*[A-Za-z0-9!#$&^_.+-]+=(\"[^\"]*\"|[^\s;\"]+))*\Z"
+)
 
 
 def check_id(value: str, field: str) -> str:

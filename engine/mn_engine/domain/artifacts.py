@@ -42,11 +42,17 @@ def check_range(size: int, start: int, end: int) -> None:
     """Raises InvalidInput where [start, end) is empty or leaves an artifact of `size` bytes."""
     if not 0 <= start < end <= size:
         raise InvalidInput(
-            f"range {start}-{end} does not lie in the artifact's {size} bytes", field="range", start=start, end=end, size=size
+            f"range {start}-{end} does not lie in the artifact's {size} bytes",
+            field="range",
+            start=start,
+            end=end,
+            size=size,
         )
 
 
 def check_hash(found: str, expected: str) -> None:
     """Raises SourceMismatch where bytes are not those that were cited."""
     if expected and found != expected:
-        raise SourceMismatch("the bytes are not those that were cited; the evidence was not used", expected=expected, found=found)
+        raise SourceMismatch(
+            "the bytes are not those that were cited; the evidence was not used", expected=expected, found=found
+        )

@@ -249,7 +249,9 @@ class Card:
         if self.claims:
             meta["claims"] = [[claim, int(stance)] for claim, stance in self.claims]
         if self.relations:
-            meta["relations"] = [[relation.type, relation.target.owner, relation.target.id] for relation in self.relations]
+            meta["relations"] = [
+                [relation.type, relation.target.owner, relation.target.id] for relation in self.relations
+            ]
         if self.acl != OPEN:
             meta["acl"] = self.acl.as_json()
         for name, default in _PLAIN_DEFAULTS.items():
@@ -271,7 +273,9 @@ class Card:
             kind=Kind(value["kind"]),
             text=value["text"],
             body=body,
-            sources=tuple(SourceRange.from_json(source) for source in value["sources"]) if "sources" in value else (body,),
+            sources=tuple(SourceRange.from_json(source) for source in value["sources"])
+            if "sources" in value
+            else (body,),
             captured_at=value["captured_at"],
             topics=tuple(value.get("topics", ())),
             entities=tuple(value.get("entities", ())),

@@ -67,9 +67,7 @@ class PreparedEvent:
     @property
     def stored_bytes(self) -> int:
         """Bytes charged: artifacts, texts and summaries; nothing for indexes and keys."""
-        cards = sum(
-            len(prepared.card.text.encode()) + len(prepared.card.summary.encode()) for prepared in self.cards
-        )
+        cards = sum(len(prepared.card.text.encode()) + len(prepared.card.summary.encode()) for prepared in self.cards)
         return cards + sum(len(artifact.data) for artifact in self.artifacts)
 
 

@@ -30,7 +30,7 @@ from mn_contract.invocations import Attempt
 from mn_engine.domain.access import Acl
 from mn_engine.domain.artifacts import Artifact
 from mn_engine.domain.cards import StoredCard
-from mn_engine.domain.events import Batch, BatchReceipt
+from mn_engine.domain.events import Batch, BatchReceipt, EventReceipt
 from mn_engine.domain.runs import Run, RunState, Tombstone
 
 INDEX_CARDS: Final = pa.schema(
@@ -107,6 +107,15 @@ class Invocations:
 DecideInvocation = Callable[[Invocations], tuple[Attempt, ...]]
 """Pure: what to write, in order; may raise a contract error, and then nothing is written."""
 
+Expired = Callable[[], bool]
+"""Whether the caller's deadline has passed or the caller has gone."""
+
+
+def never() -> bool:
+    """For callers without a deadline."""
+    return False
+
+
 OnCommit = Callable[[str, int, RunState], None]
 """Told (run_key, newest revision, state) after a commit, a cancel or a clear is durable. Must not block."""
 
@@ -141,14 +150,18 @@ class Store(Protocol):
         """Logical removal: from here on no read finds anything of it. Idempotent. Physical removal is compact's."""
 
     # Writes.
-    def commit(self, batch: Batch) -> BatchReceipt:
-        """Commits a batch. Order of checks: run, replay or conflict of each event, expected revision (not for a batch of
+    def commit(self, batch: Batch, *, expired: Expired = never) -> BatchReceipt:
+        """Commits a batch. `expired` is asked before the batch is queued and again before its transaction commits; where it
+        says yes, ContextBudgetExceeded (budget "deadline") is raised and nothing is written. Order of checks: run, replay or conflict of each event, expected revision (not for a batch of
         replays only), clash of card ids, targets of relations and resolves (NotFound where a run has no such card),
         storage budget, free space."""
 
     def commit_table(self, run_key: str, *, owner: str, key: str, fingerprint: str, cards: pa.Table) -> BatchReceipt:
         """Commits one event whose cards come as a BULK_CARDS table, by the Arrow path. Same laws as commit; the receipt
         names no cards. Charges texts only: artifacts that the cards point at are there already."""
+
+    def event(self, run_key: str, owner: str, key: str) -> EventReceipt | None:
+        """The receipt of a committed event, not marked as replayed; None where there is none."""
 
     # Artifacts.
     def upload(self, run_key: str) -> Upload:
@@ -169,7 +182,9 @@ class Store(Protocol):
         """Cards by ordinal, in the order given, in one query; what became of them up to `revision`. Raises NotFound."""
 
     # Invocations.
-    def decide_invocation(self, run_key: str, principal: str, name: str, decide: DecideInvocation) -> tuple[Attempt, ...]:
+    def decide_invocation(
+        self, run_key: str, principal: str, name: str, decide: DecideInvocation
+    ) -> tuple[Attempt, ...]:
         """Calls `decide` and stores what it returns, atomically and durably; answers it. `decide` may be called again."""
 
     def invocations(self, run_key: str, principal: str, name: str) -> Invocations:
