@@ -1,8 +1,8 @@
 """Canonical JSON and its digest: one byte string a value, on every machine.
 
-Keys are sorted by code point, no white space, UTF-8 without escapes that JSON does not demand, integers exact, floats in
-Python's shortest round-trip form. What has no single form is refused: NaN, infinities, lone surrogates, keys that are no
-strings, and values that JSON does not know.
+Keys are sorted by code point, no white space, UTF-8 without escapes that JSON does not demand, integers exact, floats
+in Python's shortest round-trip form. What has no single form is refused: NaN, infinities, lone surrogates, keys that
+are no strings, and values that JSON does not know.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How a card reads in a packet: the document whose canonical JSON is counted, digested and shown to a model.
 
-The engine counts these bytes against a packet's budget and the SDK puts the same bytes into the request, so there is one
-renderer. A document names where its text stands (an artifact's first 12 hex digits and a byte range): enough for a reader
-to cite; the full hash travels beside it in the packet. Fields that say nothing are left out.
+The engine counts these bytes against a packet's budget and the SDK puts the same bytes into the request, so there is
+one renderer. A document names where its text stands (an artifact's first 12 hex digits and a byte range): enough for
+a reader to cite; the full hash travels beside it in the packet. Fields that say nothing are left out.
 """
 
 from __future__ import annotations

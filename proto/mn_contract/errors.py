@@ -95,7 +95,8 @@ class NeedsPartition(ContextError):
 
 
 class ContextBudgetExceeded(ContextError):
-    """A budget is used up; nothing was written. `detail`: budget (storage, calls, deadline, tokens), limit, used, needed."""
+    """A budget is used up; nothing was written. `detail`: budget (storage, calls, deadline, tokens), limit, used,
+    needed."""
 
     REASONS = ("BUDGET_EXCEEDED",)
 

@@ -133,8 +133,9 @@ class Begun:
 def begin(newest: Attempt | None, used_retries: frozenset[str], wish: Begin, now_ms: int) -> Begun:
     """What becomes of `wish`, given the name's newest attempt and the retry identities it has used.
 
-    Raises InvocationInFlight where another live worker holds it, IdempotencyConflict where the name was used for another
-    request or the retry identity for an earlier attempt. An outcome nobody can prove comes back as `Begun.error`.
+    Raises InvocationInFlight where another live worker holds it, IdempotencyConflict where the name was used for
+    another request or the retry identity for an earlier attempt. An outcome nobody can prove comes back as
+    `Begun.error`.
     """
     if newest is None:
         return _fresh(wish, 1, now_ms)
@@ -194,8 +195,8 @@ def reconcile(
 ) -> Attempt:
     """The attempt settled: by a response that was found (RECONCILED), or as not executed (FAILED_DEFINITE).
 
-    Raises NotFound for a name never dispatched, InvocationInFlight while its worker lives, IdempotencyConflict where it is
-    settled otherwise already.
+    Raises NotFound for a name never dispatched, InvocationInFlight while its worker lives, IdempotencyConflict where
+    it is settled otherwise already.
     """
     check_text(evidence, "evidence", EVIDENCE_BYTES_MAX, bytes_min=1)
     if attempt is None or attempt.state is State.PREPARED:

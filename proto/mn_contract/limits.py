@@ -1,7 +1,7 @@
 """Every bound of the contract, in one frozen place.
 
-A limit that is not here does not exist; faces, rules and stores read these numbers and none of their own. Relations between
-limits are asserted when the module is imported, so that a change which breaks one cannot be started.
+A limit that is not here does not exist; faces, rules and stores read these numbers and none of their own. Relations
+between limits are asserted when the module is imported, so that a change which breaks one cannot be started.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What a name may be: ids, labels, claims, hashes and references.
 
 A reference names a card to an asker: `id` for a card the asker wrote, `principal:id` for another principal's. Ids are
-unique only among the cards of their writer, so that no writer learns of another's hidden cards by a clash (invariant 7).
+unique only among the cards of their writer, so that no writer learns of another's hidden cards by a clash (invariant
+7).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Cards: bounded representations that point at source ranges, and what kinds and stances mean.
 
-A card's text is the exact bytes of its body range. What it cites are source ranges; nothing else is citable (invariant 6).
+A card's text is the exact bytes of its body range. What it cites are source ranges; nothing else is citable
+(invariant 6).
 """
 
 from __future__ import annotations

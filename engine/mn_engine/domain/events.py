@@ -1,7 +1,7 @@
 """Events: idempotent writes, and what a commit decides about each (invariant 9).
 
-An event's identity is (run, principal, key); its fingerprint covers everything the caller said and nothing that the engine
-added, so that a retry is recognised whenever it comes.
+An event's identity is (run, principal, key); its fingerprint covers everything the caller said and nothing that the
+engine added, so that a retry is recognised whenever it comes.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from mn_engine.domain.cards import Card, CardKey
 class Analysis:
     """What the derived index needs of a card, stored with it so that the index never reads text again.
 
-    Little-endian arrays as bytes: `terms` uint32 hashes ascending, `counts` uint8 (capped at 255) beside them; `topics`,
-    `entities` and `claims` uint32 hashes ascending, `claim_stances` uint8 beside the claims. `length` is the number of
-    terms with repetition. `id_hash` and `key_hash` name (id) and (owner, id) in 64 bits; `text_hash` names the text.
-    `document_bytes` is document_size of the card's document for its owner, without conflicts and not required.
+    Little-endian arrays as bytes: `terms` uint32 hashes ascending, `counts` uint8 (capped at 255) beside them;
+    `topics`, `entities` and `claims` uint32 hashes ascending, `claim_stances` uint8 beside the claims. `length` is
+    the number of terms with repetition. `id_hash` and `key_hash` name (id) and (owner, id) in 64 bits; `text_hash`
+    names the text. `document_bytes` is document_size of the card's document for its owner, without conflicts and not
+    required.
     """
 
     version: int

@@ -105,7 +105,8 @@ REQUIRED_LABEL: Final = {Role.NAMED: "named", Role.OBLIGATION: "obligation", Rol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
-    """Why a card came up. `rank` counts from 1; 0 means that it was not ranked. Scores compare within one answer only."""
+    """Why a card came up. `rank` counts from 1; 0 means that it was not ranked. Scores compare within one answer
+    only."""
 
     retrievers: tuple[str, ...] = ()
     matched_terms: tuple[str, ...] = ()

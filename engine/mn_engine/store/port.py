@@ -2,20 +2,23 @@
 
 Laws, checked by one contract suite over every store:
 
-- **Durable before acknowledged.** A call that writes returns after its writes survive a power loss; a call that raises has
+- **Durable before acknowledged.** A call that writes returns after its writes survive a power loss; a call that
+  raises has
   written nothing.
 - **Atomic.** A batch is committed whole, as one revision, or not at all. Readers see whole revisions.
 - **Idempotent.** An event already committed under its (run, owner, key) with the same fingerprint is answered from the
   record; with another one the batch is refused. A batch all of whose events are replays makes no revision.
-- **Append-only.** Cards, relations, endings, events and artifacts are never rewritten; what a card has become is told by
+- **Append-only.** Cards, relations, endings, events and artifacts are never rewritten; what a card has become is told
+  by
   later rows. Only clearing a run removes anything.
-- **Scoped.** Every call names a run (and, where a principal matters, the principal). ACLs are the caller's business: the
+- **Scoped.** Every call names a run (and, where a principal matters, the principal). ACLs are the caller's business:
+  the
   store answers what it is asked about, to the engine alone.
 - **Thread-safe.** Any method may be called from any thread; commits of many threads share transactions.
 
 Errors are the contract's: RunClosed, ContextBudgetExceeded, IdempotencyConflict, StaleRevision, NotFound, StorageFull,
-RecordInUse, SourceMismatch, DependencyUnavailable. Row shapes are Arrow schemas, so that a store hands over columns as it
-keeps them.
+RecordInUse, SourceMismatch, DependencyUnavailable. Row shapes are Arrow schemas, so that a store hands over columns
+as it keeps them.
 """
 
 from __future__ import annotations
@@ -68,8 +71,9 @@ INDEX_RELATIONS: Final = pa.schema(
 INDEX_ENDINGS: Final = pa.schema(
     [("revision", pa.int64()), ("target_hash", pa.uint64()), ("kind", pa.uint8()), ("by_hash", pa.uint64())]
 )
-"""One row each time a card was superseded (kind 1) or resolved (kind 2), ascending by revision; `by_hash` is the key_hash
-of the card that did it, null where an event did it without a card. A card's first ending of a kind counts."""
+"""One row each time a card was superseded (kind 1) or resolved (kind 2), ascending by revision; `by_hash` is the
+key_hash of the card that did it, null where an event did it without a card. A card's first ending of a kind
+counts."""
 
 SUPERSEDED: Final = 1
 RESOLVED: Final = 2
@@ -127,7 +131,8 @@ class Upload(Protocol):
         """Adds bytes. Raises StorageFull, ContextBudgetExceeded or InvalidInput (over the size limit)."""
 
     def finish(self, *, media_type: str, owner: str, acl: Acl, expected_sha256: str) -> Artifact:
-        """Makes bytes and handle durable. Raises SourceMismatch where they are not the expected ones, then keeps nothing."""
+        """Makes bytes and handle durable. Raises SourceMismatch where they are not the expected ones, then keeps
+        nothing."""
 
     def abort(self) -> None:
         """Forgets the bytes. Idempotent; a no-op after finish."""
@@ -138,7 +143,8 @@ class Store(Protocol):
 
     # Runs.
     def open_run(self, job_id: str, run_id: str, *, max_stored_bytes: int | None, now: int) -> Run:
-        """The run, created where it is new. A given budget replaces the run's. Raises RunClosed where it was cleared."""
+        """The run, created where it is new. A given budget replaces the run's. Raises RunClosed where it was
+        cleared."""
 
     def run(self, run_key: str) -> Run:
         """The run's head, from memory. Raises NotFound."""
@@ -151,10 +157,11 @@ class Store(Protocol):
 
     # Writes.
     def commit(self, batch: Batch, *, expired: Expired = never) -> BatchReceipt:
-        """Commits a batch. `expired` is asked before the batch is queued and again before its transaction commits; where it
-        says yes, ContextBudgetExceeded (budget "deadline") is raised and nothing is written. Order of checks: run, replay or conflict of each event, expected revision (not for a batch of
-        replays only), clash of card ids, targets of relations and resolves (NotFound where a run has no such card),
-        storage budget, free space."""
+        """Commits a batch. `expired` is asked before the batch is queued and again before its transaction commits;
+        where it says yes, ContextBudgetExceeded (budget "deadline") is raised and nothing is written. Order of
+        checks: run, replay or conflict of each event, expected revision (not for a batch of replays only), clash of
+        card ids, targets of relations and resolves (NotFound where a run has no such card), storage budget, free
+        space."""
 
     def commit_table(self, run_key: str, *, owner: str, key: str, fingerprint: str, cards: pa.Table) -> BatchReceipt:
         """Commits one event whose cards come as a BULK_CARDS table, by the Arrow path. Same laws as commit; the receipt
@@ -185,7 +192,8 @@ class Store(Protocol):
     def decide_invocation(
         self, run_key: str, principal: str, name: str, decide: DecideInvocation
     ) -> tuple[Attempt, ...]:
-        """Calls `decide` and stores what it returns, atomically and durably; answers it. `decide` may be called again."""
+        """Calls `decide` and stores what it returns, atomically and durably; answers it. `decide` may be called
+        again."""
 
     def invocations(self, run_key: str, principal: str, name: str) -> Invocations:
         """What is known of an invocation."""
@@ -195,7 +203,8 @@ class Store(Protocol):
         """Has `on_commit` told of every commit from here on."""
 
     def compact(self) -> int:
-        """Physically removes cleared runs (invariant 15) and sweeps blobs that nothing cites; answers bytes given back."""
+        """Physically removes cleared runs (invariant 15) and sweeps blobs that nothing cites; answers bytes given
+        back."""
 
     def close(self) -> None:
         """Waits for commits under way, then lets go of the record. Idempotent."""
