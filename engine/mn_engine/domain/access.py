@@ -40,6 +40,19 @@ class Acl:
             or bool(self.allow_roles & reader.roles)
         )
 
+    def within(self, wider: Acl) -> bool:
+        """Whether whoever this permits, its owner aside, is permitted by `wider` too (sufficient, not necessary)."""
+        denied = wider.deny_principals <= self.deny_principals and wider.deny_roles <= self.deny_roles
+        if not wider.allow_principals and not wider.allow_roles:
+            return denied
+        listed = bool(self.allow_principals or self.allow_roles)
+        return (
+            denied
+            and listed
+            and self.allow_principals <= wider.allow_principals
+            and self.allow_roles <= wider.allow_roles
+        )
+
     def as_json(self) -> dict[str, list[str]]:
         """Its canonical form: sorted lists, empty ones left out."""
         lists = {

@@ -56,7 +56,7 @@ class PreparedArtifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedEvent:
-    """A valid event, ready to be committed. `stored_bytes` is what it charges to the run's storage budget."""
+    """A valid event, ready to be committed."""
 
     owner: str
     key: str
@@ -66,10 +66,9 @@ class PreparedEvent:
     resolves: tuple[CardKey, ...] = ()
 
     @property
-    def stored_bytes(self) -> int:
-        """Bytes charged: artifacts, texts and summaries; nothing for indexes and keys."""
-        cards = sum(len(prepared.card.text.encode()) + len(prepared.card.summary.encode()) for prepared in self.cards)
-        return cards + sum(len(artifact.data) for artifact in self.artifacts)
+    def card_bytes(self) -> int:
+        """Bytes charged for its cards: texts and summaries; nothing for indexes and keys."""
+        return sum(len(prepared.card.text.encode()) + len(prepared.card.summary.encode()) for prepared in self.cards)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,1 @@
+"""Use cases: load -> decide -> commit. Faces call them through the operation table; they know the store by its port."""

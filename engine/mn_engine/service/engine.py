@@ -1,0 +1,41 @@
+"""What every use case works with: the store, the derived indexes, the watchers and the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mn_contract.errors import ContextBudgetExceeded
+from mn_engine.service.indexes import Indexes
+from mn_engine.service.watch import Watchers
+from mn_engine.store.port import Expired, Store, never
+
+Clock = Callable[[], int]
+"""Microseconds since 1970, UTC."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """One record, opened, with what is derived from it."""
+
+    store: Store
+    indexes: Indexes
+    watchers: Watchers
+    clock: Clock
+
+    def close(self) -> None:
+        """Ends watches, waits for commits under way and lets go of the record. Idempotent."""
+        self.watchers.close()
+        self.store.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """The caller's side of one call: whether its deadline has passed or it has gone."""
+
+    expired: Expired = never
+
+    def check(self) -> None:
+        """Raises ContextBudgetExceeded where nobody waits for the answer any more."""
+        if self.expired():
+            raise ContextBudgetExceeded("the call's deadline has passed; nothing was written", budget="deadline")

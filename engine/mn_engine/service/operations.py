@@ -1,0 +1,61 @@
+"""The operation table: every use case that a face can reach, once.
+
+Adding an operation is a line here and a codec in the wire; a test counts that no face forgot one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, Final
+
+from mn_engine.service import artifacts, compile, invocations, record, runs
+
+
+class Shape(Enum):
+    """Whether requests and answers come one at a time."""
+
+    UNARY = "unary"
+    UPLOAD = "upload"
+    """Many requests, one answer: the first request opens, the others carry bytes."""
+    STREAM = "stream"
+    """One request, many answers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """A use case as faces see it: `run(engine, scope, call, **decoded request)`.
+
+    `safe_to_retry`: the same request again changes nothing more. `urgent`: is served from the server's reserve.
+    """
+
+    run: Callable[..., Any]
+    shape: Shape = Shape.UNARY
+    safe_to_retry: bool = True
+    urgent: bool = False
+
+
+OPERATIONS: Final[Mapping[str, Operation]] = MappingProxyType(
+    {
+        "OpenRun": Operation(run=runs.open_run),
+        "GetRun": Operation(run=runs.get_run),
+        "CancelRun": Operation(run=runs.cancel_run, urgent=True),
+        "ClearRun": Operation(run=runs.clear_run),
+        "WatchRevisions": Operation(run=runs.watch_revisions, shape=Shape.STREAM),
+        "PutArtifact": Operation(run=artifacts.put_artifact, shape=Shape.UPLOAD),
+        "StatArtifact": Operation(run=artifacts.stat_artifact),
+        "ReadArtifact": Operation(run=artifacts.read_artifact, shape=Shape.STREAM),
+        "RecordEvents": Operation(run=record.record_events),
+        "GetCard": Operation(run=record.get_card),
+        "Recall": Operation(run=compile.recall),
+        "Compile": Operation(run=compile.compile_packet),
+        "BeginInvocation": Operation(run=invocations.begin_invocation, safe_to_retry=False),
+        "DispatchInvocation": Operation(run=invocations.dispatch_invocation, safe_to_retry=False),
+        "RespondInvocation": Operation(run=invocations.respond_invocation),
+        "CompleteInvocation": Operation(run=invocations.complete_invocation),
+        "ReconcileInvocation": Operation(run=invocations.reconcile_invocation),
+        "GetInvocation": Operation(run=invocations.get_invocation),
+    }
+)

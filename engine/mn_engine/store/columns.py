@@ -1,0 +1,87 @@
+"""Between prepared cards and the columns that a store keeps of them; and the checks of a bulk table."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+
+from mn_contract.canonical import encoded
+from mn_contract.errors import InvalidInput
+from mn_contract.limits import BULK_CARDS_MAX
+from mn_engine.domain.access import OPEN, Acl
+from mn_engine.domain.cards import Card
+from mn_engine.domain.events import Analysis, PreparedCard, PreparedEvent
+from mn_engine.store.port import BULK_CARDS
+
+
+def index_row(ordinal: int, prepared: PreparedCard) -> tuple[object, ...]:
+    """The INDEX_CARDS row of a card."""
+    card, analysis = prepared.card, prepared.analysis
+    return (
+        ordinal,
+        card.owner,
+        card.id,
+        int(card.kind),
+        int(card.stance),
+        acl_text(card.acl),
+        card.occurred_at,
+        card.valid_from,
+        card.valid_until,
+        analysis.version,
+        analysis.terms,
+        analysis.counts,
+        analysis.length,
+        analysis.topics,
+        analysis.entities,
+        analysis.claims,
+        analysis.claim_stances,
+        analysis.id_hash,
+        analysis.key_hash,
+        analysis.text_hash,
+        analysis.document_bytes,
+    )
+
+
+def bulk_row(prepared: PreparedCard) -> tuple[object, ...]:
+    """The BULK_CARDS row of a card without relations."""
+    row = index_row(0, prepared)
+    return (*row[2:], prepared.card.text, card_meta(prepared.card))
+
+
+def card_meta(card: Card) -> str:
+    """The `meta` column: the whole card in canonical JSON."""
+    return encoded(card.as_json()).decode("utf-8")
+
+
+def acl_text(acl: Acl) -> str:
+    """The `acl` column: canonical JSON, empty where every principal reads."""
+    return "" if acl == OPEN else encoded(acl.as_json()).decode("utf-8")
+
+
+def check_table(cards: pa.Table) -> None:
+    """Raises InvalidInput where a bulk table has another shape than BULK_CARDS, nulls, or too many rows."""
+    if not cards.schema.equals(BULK_CARDS):
+        raise InvalidInput("a bulk table has the columns of BULK_CARDS, in that order", field="cards")
+    if not 1 <= cards.num_rows <= BULK_CARDS_MAX:
+        raise InvalidInput(f"a bulk table has 1-{BULK_CARDS_MAX} rows", field="cards")
+    nullable = ("occurred_at", "valid_from", "valid_until")
+    for name, column in zip(cards.column_names, cards.columns, strict=True):
+        if column.null_count and name not in nullable:
+            raise InvalidInput(f"column {name} of a bulk table has nulls", field=f"cards.{name}")
+
+
+def event_of_table(cards: pa.Table, *, owner: str, key: str, fingerprint: str) -> PreparedEvent:
+    """A bulk table as an event, card by card: the slow way, for the reference store. Raises InvalidInput."""
+    check_table(cards)
+    prepared = []
+    for row in cards.to_pylist():
+        card = Card.from_json(json.loads(row["meta"]))
+        if card.owner != owner or card.id != row["id"] or card.text != row["text"] or card.relations:
+            raise InvalidInput("a bulk row's meta is not of its card", field="cards.meta")
+        analysis = Analysis(
+            version=row["analysis_version"],
+            **{name: row[name] for name in Analysis.__slots__ if name != "version"},
+        )
+        prepared.append(PreparedCard(card=card, analysis=analysis))
+    return PreparedEvent(owner=owner, key=key, fingerprint=fingerprint, cards=tuple(prepared))

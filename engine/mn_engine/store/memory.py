@@ -1,0 +1,309 @@
+"""The reference store: everything in this process, nothing durable, obviously right. Other stores are held to it."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from mn_contract.errors import InvalidInput, NotFound
+from mn_contract.invocations import MAY_BE_BILLED, Attempt
+from mn_contract.limits import ARTIFACT_BYTES_MAX
+from mn_engine.domain.access import Acl
+from mn_engine.domain.artifacts import Artifact, check_hash, check_range
+from mn_engine.domain.cards import SUPERSEDES, CardKey, StoredCard, ordinal_of, revision_of
+from mn_engine.domain.events import (
+    Batch,
+    BatchReceipt,
+    EventReceipt,
+    PreparedArtifact,
+    PreparedCard,
+    PreparedEvent,
+)
+from mn_engine.domain.runs import Removal, Run, RunState, Tombstone
+from mn_engine.domain.scope import run_key as key_of_run
+from mn_engine.store.columns import event_of_table, index_row
+from mn_engine.store.decide import Known, check_deadline, decide, endings, receipt_of
+from mn_engine.store.port import (
+    INDEX_CARDS,
+    INDEX_ENDINGS,
+    INDEX_RELATIONS,
+    RESOLVED,
+    SUPERSEDED,
+    DecideInvocation,
+    Expired,
+    IndexColumns,
+    Invocations,
+    OnCommit,
+    Upload,
+    never,
+)
+
+
+@dataclass(slots=True)
+class _RunRows:
+    """All that one run has."""
+
+    head: Run
+    events: dict[tuple[str, str], EventReceipt] = field(default_factory=dict)
+    cards: dict[int, PreparedCard] = field(default_factory=dict)
+    ordinals: dict[CardKey, int] = field(default_factory=dict)
+    endings: list[tuple[int, CardKey, int, CardKey | None]] = field(default_factory=list)
+    handles: dict[str, list[Artifact]] = field(default_factory=dict)
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    attempts: dict[tuple[str, str], dict[int, Attempt]] = field(default_factory=dict)
+
+
+class MemoryStore:
+    """The store's port in memory."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._runs: dict[str, _RunRows] = {}
+        self._listeners: list[OnCommit] = []
+
+    def open_run(self, job_id: str, run_id: str, *, max_stored_bytes: int | None, now: int) -> Run:
+        key = key_of_run(job_id, run_id)
+        with self._lock:
+            rows = self._runs.get(key)
+            if rows is None:
+                rows = self._runs[key] = _RunRows(Run(job_id=job_id, run_id=run_id, opened_at=now))
+            rows.head.check_readable()
+            if max_stored_bytes is not None:
+                rows.head = replace(rows.head, max_stored_bytes=max_stored_bytes)
+            return rows.head
+
+    def run(self, run_key: str) -> Run:
+        return self._rows(run_key).head
+
+    def cancel_run(self, run_key: str, *, reason: str) -> Run:
+        with self._lock:
+            rows = self._readable(run_key)
+            if rows.head.state is RunState.OPEN:
+                rows.head = replace(rows.head, state=RunState.CANCELLED, reason=reason)
+            self._tell(run_key, rows.head)
+            return rows.head
+
+    def clear_run(self, run_key: str, *, reason: str, now: int) -> Tombstone:
+        with self._lock:
+            rows = self._rows(run_key)
+            if rows.head.tombstone is None:
+                # Nothing lies in files, so what is dropped is gone.
+                tombstone = Tombstone(
+                    revision=rows.head.revision, root=rows.head.root, cleared_at=now, removal=Removal.PHYSICAL
+                )
+                cleared = replace(rows.head, state=RunState.CLEARED, reason=reason, stored_bytes=0, tombstone=tombstone)
+                self._runs[run_key] = rows = _RunRows(cleared)
+                self._tell(run_key, cleared)
+            assert rows.head.tombstone is not None
+            return rows.head.tombstone
+
+    def commit(self, batch: Batch, *, expired: Expired = never) -> BatchReceipt:
+        with self._lock:
+            check_deadline(expired)
+            rows = self._rows(batch.run_key)
+            decided = decide(batch, self._known(rows))
+            if decided.new:
+                self._write(rows, decided.run, decided.new)
+                self._tell(batch.run_key, rows.head)
+            return decided.receipt
+
+    def commit_table(self, run_key: str, *, owner: str, key: str, fingerprint: str, cards: pa.Table) -> BatchReceipt:
+        event = event_of_table(cards, owner=owner, key=key, fingerprint=fingerprint)
+        receipt = self.commit(Batch(run_key=run_key, events=(event,)))
+        return replace(receipt, events=tuple(replace(told, cards=()) for told in receipt.events))
+
+    def event(self, run_key: str, owner: str, key: str) -> EventReceipt | None:
+        return self._readable(run_key).events.get((owner, key))
+
+    def upload(self, run_key: str) -> Upload:
+        self._rows(run_key).head.check_writable()
+        return _MemoryUpload(self, run_key)
+
+    def artifacts(self, run_key: str, sha256: str) -> tuple[Artifact, ...]:
+        return tuple(self._readable(run_key).handles.get(sha256, ()))
+
+    def read_ranges(self, run_key: str, ranges: Sequence[tuple[str, int, int]]) -> list[bytes]:
+        blobs = self._readable(run_key).blobs
+        found = []
+        for sha256, start, end in ranges:
+            if sha256 not in blobs:
+                raise NotFound("there is no such artifact in this run")
+            check_range(len(blobs[sha256]), start, end)
+            found.append(blobs[sha256][start:end])
+        return found
+
+    def index_columns(self, run_key: str, *, after: int, upto: int) -> IndexColumns:
+        with self._lock:
+            rows = self._readable(run_key)
+            new = [(o, p) for o, p in sorted(rows.cards.items()) if after < revision_of(o) <= upto]
+            ended = [ending for ending in rows.endings if after < ending[0] <= upto]
+            hashes = {key: rows.cards[ordinal].analysis.key_hash for key, ordinal in rows.ordinals.items()}
+        relations = [
+            (ordinal, relation.type, hashes[relation.target])
+            for ordinal, prepared in new
+            for relation in prepared.card.relations
+        ]
+        by_rows = [(r, hashes[target], kind, None if by is None else hashes[by]) for r, target, kind, by in ended]
+        return IndexColumns(
+            cards=_table([index_row(ordinal, prepared) for ordinal, prepared in new], INDEX_CARDS),
+            relations=_table(relations, INDEX_RELATIONS),
+            endings=_table(by_rows, INDEX_ENDINGS),
+        )
+
+    def cards(self, run_key: str, ordinals: Sequence[int], *, revision: int) -> list[StoredCard]:
+        with self._lock:
+            rows = self._readable(run_key)
+            return [self._stored(rows, ordinal, revision) for ordinal in ordinals]
+
+    def decide_invocation(
+        self, run_key: str, principal: str, name: str, decide: DecideInvocation
+    ) -> tuple[Attempt, ...]:
+        with self._lock:
+            rows = self._readable(run_key)
+            written = decide(self.invocations(run_key, principal, name))
+            for attempt in written:
+                rows.attempts.setdefault((principal, name), {})[attempt.attempt] = attempt
+            return written
+
+    def invocations(self, run_key: str, principal: str, name: str) -> Invocations:
+        with self._lock:
+            rows = self._readable(run_key)
+            mine = dict(rows.attempts.get((principal, name), {}))
+            return Invocations(
+                newest=mine[max(mine)] if mine else None,
+                by_attempt=mine,
+                used_retries=frozenset(attempt.retry for attempt in mine.values() if attempt.retry),
+                run_calls=sum(
+                    attempt.state in MAY_BE_BILLED for named in rows.attempts.values() for attempt in named.values()
+                ),
+            )
+
+    def listen(self, on_commit: OnCommit) -> None:
+        self._listeners.append(on_commit)
+
+    def compact(self) -> int:
+        return 0
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    def keep_artifact(self, run_key: str, handle: Artifact, data: bytes) -> Artifact:
+        """Stores an upload's bytes under its handle, charging them to the run."""
+        with self._lock:
+            rows = self._rows(run_key)
+            rows.head.check_writable()
+            if handle not in rows.handles.get(handle.sha256, ()):
+                rows.head.check_room(handle.size)
+                rows.head = replace(rows.head, stored_bytes=rows.head.stored_bytes + handle.size)
+                self._keep(rows, handle, data)
+            return handle
+
+    def _rows(self, run_key: str) -> _RunRows:
+        rows = self._runs.get(run_key)
+        if rows is None:
+            raise NotFound("there is no such run; open it first")
+        return rows
+
+    def _readable(self, run_key: str) -> _RunRows:
+        rows = self._rows(run_key)
+        rows.head.check_readable()
+        return rows
+
+    def _known(self, rows: _RunRows) -> Known:
+        def new_artifact_bytes(event: PreparedEvent) -> int:
+            return sum(
+                artifact.handle.size
+                for artifact in _distinct(event.artifacts)
+                if artifact.handle not in rows.handles.get(artifact.handle.sha256, ())
+            )
+
+        return Known(
+            run=rows.head,
+            event=lambda owner, key: rows.events.get((owner, key)),
+            has_cards=lambda keys: keys & rows.ordinals.keys(),
+            new_artifact_bytes=new_artifact_bytes,
+        )
+
+    def _write(self, rows: _RunRows, head: Run, events: Iterable[PreparedEvent]) -> None:
+        place = 0
+        for event in events:
+            for artifact in event.artifacts:
+                self._keep(rows, artifact.handle, artifact.data)
+            for prepared in event.cards:
+                ordinal = ordinal_of(head.revision, place)
+                rows.cards[ordinal] = prepared
+                rows.ordinals[prepared.card.key] = ordinal
+                place += 1
+            rows.events[event.owner, event.key] = receipt_of(event, head.revision)
+            for target, effect, by in endings(event):
+                rows.endings.append((head.revision, target, SUPERSEDED if effect == SUPERSEDES else RESOLVED, by))
+        rows.head = head
+
+    def _keep(self, rows: _RunRows, handle: Artifact, data: bytes) -> None:
+        handles = rows.handles.setdefault(handle.sha256, [])
+        if handle not in handles:
+            handles.append(handle)
+        rows.blobs.setdefault(handle.sha256, data)
+
+    def _stored(self, rows: _RunRows, ordinal: int, revision: int) -> StoredCard:
+        prepared = rows.cards.get(ordinal)
+        if prepared is None or revision_of(ordinal) > revision:
+            raise NotFound("there is no such card in this run")
+        ended: dict[int, tuple[int, CardKey | None]] = {}
+        for at, target, kind, by in rows.endings:
+            if target == prepared.card.key and at <= revision and kind not in ended:
+                ended[kind] = (at, by)
+        superseded = ended.get(SUPERSEDED, (None, None))
+        return StoredCard(
+            card=prepared.card,
+            ordinal=ordinal,
+            superseded_revision=superseded[0],
+            superseded_by=superseded[1],
+            resolved_revision=ended.get(RESOLVED, (None, None))[0],
+        )
+
+    def _tell(self, run_key: str, head: Run) -> None:
+        for on_commit in self._listeners:
+            on_commit(run_key, head.revision, head.state)
+
+
+class _MemoryUpload:
+    """An artifact on its way into memory."""
+
+    def __init__(self, store: MemoryStore, run_key: str) -> None:
+        self._store = store
+        self._run_key = run_key
+        self._data: bytearray | None = bytearray()
+
+    def write(self, chunk: bytes) -> None:
+        assert self._data is not None, "the upload is finished or aborted"
+        self._data += chunk
+        if len(self._data) > ARTIFACT_BYTES_MAX:
+            raise InvalidInput(f"an artifact is at most {ARTIFACT_BYTES_MAX} bytes", field="chunk")
+        self._store.run(self._run_key).check_room(len(self._data))
+
+    def finish(self, *, media_type: str, owner: str, acl: Acl, expected_sha256: str) -> Artifact:
+        assert self._data is not None, "the upload is finished or aborted"
+        data = bytes(self._data)
+        sha256 = hashlib.sha256(data).hexdigest()
+        check_hash(sha256, expected_sha256)
+        handle = Artifact(sha256=sha256, size=len(data), media_type=media_type, owner=owner, acl=acl)
+        self._data = None
+        return self._store.keep_artifact(self._run_key, handle, data)
+
+    def abort(self) -> None:
+        self._data = None
+
+
+def _table(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) if rows else [() for _ in schema]
+    arrays = [pa.array(column, type=item.type) for column, item in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _distinct(artifacts: Iterable[PreparedArtifact]) -> list[PreparedArtifact]:
+    return list({artifact.handle: artifact for artifact in artifacts}.values())

@@ -1,0 +1,145 @@
+"""Cards, events and artifacts between protobuf and the domain."""
+
+from __future__ import annotations
+
+from mn.context.working.v1 import artifact_pb2, card_pb2
+from mn_contract.names import format_ref
+from mn_engine.domain.artifacts import Artifact
+from mn_engine.domain.cards import LAYERS, Card, CardKey, Kind, SourceRange, Stance, StoredCard, Validation
+from mn_engine.domain.events import BatchReceipt, EventReceipt
+from mn_engine.domain.requests import BYTES_MEDIA_TYPE, NewArtifact, NewCard, NewEvent, NewRange
+from mn_engine.domain.scope import Scope
+from mn_engine.wire.scalars import (
+    decode_acl,
+    decode_enum,
+    decode_optional,
+    decode_time,
+    encode_acl,
+    encode_time,
+)
+
+
+def decode_range(message: artifact_pb2.SourceRange) -> NewRange:
+    """A range as a caller cites it."""
+    return NewRange(artifact=message.artifact_sha256, start=message.start, end=message.end, sha256=message.sha256)
+
+
+def encode_range(source: SourceRange) -> artifact_pb2.SourceRange:
+    """A range with its hash."""
+    return artifact_pb2.SourceRange(
+        artifact_sha256=source.artifact, start=source.start, end=source.end, sha256=source.sha256
+    )
+
+
+def encode_artifact(artifact: Artifact) -> artifact_pb2.Artifact:
+    """What an artifact is; not for whom."""
+    return artifact_pb2.Artifact(sha256=artifact.sha256, size_bytes=artifact.size, media_type=artifact.media_type)
+
+
+def decode_event(message: card_pb2.Event) -> NewEvent:
+    """An event as a caller asks for it."""
+    return NewEvent(
+        key=message.key,
+        artifacts=tuple(
+            NewArtifact(
+                data=artifact.data, media_type=artifact.media_type or BYTES_MEDIA_TYPE, acl=decode_acl(artifact, "acl")
+            )
+            for artifact in message.artifacts
+        ),
+        cards=tuple(decode_card(card) for card in message.cards),
+        resolves=tuple(message.resolves),
+    )
+
+
+def decode_card(message: card_pb2.Card) -> NewCard:
+    """A card as a caller writes it; fields that the engine sets are ignored."""
+    return NewCard(
+        id=message.id,
+        kind=decode_enum(Kind, message.kind, "card.kind"),
+        text=message.text,
+        body=decode_range(message.body) if message.HasField("body") else None,
+        sources=tuple(decode_range(source) for source in message.sources),
+        summary=message.summary,
+        topics=tuple(message.topics),
+        entities=tuple(message.entities),
+        stance=decode_enum(Stance, message.stance, "card.stance", default=Stance.NEUTRAL),
+        claims=tuple(
+            (claim.claim, decode_enum(Stance, claim.stance, "card.claims.stance")) for claim in message.claims
+        ),
+        validation=decode_enum(Validation, message.validation, "card.validation", default=Validation.UNVERIFIED),
+        confidence=decode_optional(message, "confidence"),
+        trust=decode_optional(message, "trust"),
+        occurred_at=decode_time(message, "occurred_at", "card.occurred_at"),
+        captured_at=decode_time(message, "captured_at", "card.captured_at"),
+        valid_from=decode_time(message, "valid_from", "card.valid_from"),
+        valid_until=decode_time(message, "valid_until", "card.valid_until"),
+        source_url=message.source_url,
+        relations=tuple((relation.type, relation.target) for relation in message.relations),
+        acl=decode_acl(message, "acl"),
+        occurrences=message.occurrences or 1,
+    )
+
+
+def encode_card(stored: StoredCard, conflicts: tuple[CardKey, ...], asker: Scope) -> card_pb2.Card:
+    """A card as `asker` sees it: references are the asker's, the ACL is shown to its owner only."""
+    card = stored.card
+    message = card_pb2.Card(
+        ref=_ref(card.key, asker),
+        id=card.id,
+        kind=f"CARD_KIND_{card.kind.name}",
+        layer=LAYERS[card.kind][0],
+        text=card.text,
+        body=encode_range(card.body),
+        sources=[encode_range(source) for source in card.sources],
+        summary=card.summary,
+        topics=card.topics,
+        entities=card.entities,
+        stance=f"STANCE_{card.stance.name}",
+        claims=[card_pb2.Claim(claim=claim, stance=f"STANCE_{stance.name}") for claim, stance in card.claims],
+        validation=f"VALIDATION_{card.validation.name}",
+        confidence=card.confidence,
+        trust=card.trust,
+        source_url=card.source_url,
+        relations=[
+            card_pb2.Relation(type=relation.type, target=_ref(relation.target, asker)) for relation in card.relations
+        ],
+        occurrences=card.occurrences,
+        owner=card.owner,
+        revision=stored.revision,
+        superseded_revision=stored.superseded_revision or 0,
+        superseded_by="" if stored.superseded_by is None else _ref(stored.superseded_by, asker),
+        resolved_revision=stored.resolved_revision or 0,
+        conflicts=[_ref(key, asker) for key in conflicts],
+    )
+    _encode_times(card, message)
+    if card.owner == asker.principal:
+        message.acl.CopyFrom(encode_acl(card.acl))
+    return message
+
+
+def encode_receipts(receipt: BatchReceipt, asker: Scope) -> card_pb2.RecordEventsResponse:
+    """What became of a batch."""
+    return card_pb2.RecordEventsResponse(
+        revision=receipt.revision, receipts=[_encode_receipt(event, asker) for event in receipt.events]
+    )
+
+
+def _encode_receipt(event: EventReceipt, asker: Scope) -> card_pb2.EventReceipt:
+    return card_pb2.EventReceipt(
+        key=event.key,
+        revision=event.revision,
+        replayed=event.replayed,
+        fingerprint=event.fingerprint,
+        cards=[_ref(key, asker) for key in event.cards],
+    )
+
+
+def _encode_times(card: Card, message: card_pb2.Card) -> None:
+    for name in ("occurred_at", "captured_at", "valid_from", "valid_until"):
+        micros = getattr(card, name)
+        if micros is not None:
+            getattr(message, name).CopyFrom(encode_time(micros))
+
+
+def _ref(key: CardKey, asker: Scope) -> str:
+    return format_ref(key.owner, key.id, asker.principal)
