@@ -83,7 +83,8 @@ class NewArtifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCard:
-    """A card as a caller writes it: references unresolved, body or text perhaps left out (one of them must be there)."""
+    """A card as a caller writes it: references unresolved, body or text perhaps left out (one of them must be
+    there)."""
 
     id: str = ""
     kind: Kind

@@ -1,8 +1,8 @@
 """Who asks: from headers to a scope. One gate for every face; without a scope nothing is served (invariant 7).
 
 Where no token is configured the gate trusts its caller's headers, and the server listens on loopback only. The trusted
-runtime's token may name any scope. A bound token has a principal, roles and jobs of its own; a header that disagrees with
-it is refused.
+runtime's token may name any scope. A bound token has a principal, roles and jobs of its own; a header that disagrees
+with it is refused.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class Gate:
         return not self.trusted_sha256 and not self.bound
 
     def admit(self, headers: Mapping[str, str]) -> Scope:
-        """The scope that `headers` (names in lower case) ask for. Raises Unauthenticated, PermissionDenied, InvalidInput."""
+        """The scope that `headers` (names in lower case) ask for. Raises Unauthenticated, PermissionDenied,
+        InvalidInput."""
         token = None if self.open else self._token(headers.get(AUTHORIZATION, ""))
         if token is None:
             return _asked(headers, principal=headers.get(PRINCIPAL, ""), roles=_roles(headers))

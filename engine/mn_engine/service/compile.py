@@ -22,9 +22,9 @@ from mn_engine.domain.packets import (
 )
 from mn_engine.domain.scope import Scope
 from mn_engine.recall.analysis import Query, analyse_query, matched_terms
-from mn_engine.recall.index import View
 from mn_engine.recall.rank import rank
 from mn_engine.recall.required import required
+from mn_engine.recall.view import View
 from mn_engine.select.allocate import Selection, select
 from mn_engine.select.cursor import Position, decode_cursor, encode_cursor
 from mn_engine.select.page import recall_page
@@ -64,13 +64,14 @@ def recall(
     page_size: int,
     cursor: str,
 ) -> Recalled:
-    """A page of the ranking, at `revision` (None: the newest), failing unless `expected` (where given) is the newest."""
+    """A page of the ranking, at `revision` (None: the newest), failing unless `expected` (where given) is the
+    newest."""
     size = page_size or RECALL_PAGE_DEFAULT
     if not 1 <= size <= RECALL_PAGE_MAX:
         raise InvalidInput(f"page_size must be 1-{RECALL_PAGE_MAX}, or 0 for {RECALL_PAGE_DEFAULT}", field="page_size")
     request_digest = digest(["recall", decision.as_json()])
     reading = _place(engine, scope, call, revision, expected, cursor=cursor, request_digest=request_digest)
-    page = recall_page(reading.view, rank(reading.view, decision), size, reading.position)
+    page = recall_page(reading.view, decision, rank(reading.view, decision), size, reading.position)
     stored = _load(engine, scope, call, reading.view, [item.ordinal for item in page.items])
     query = analyse_query(decision.focus)
     return Recalled(
@@ -103,9 +104,9 @@ def compile_packet(
     view = reading.view
     selection = select(
         view,
+        decision,
         rank(view, decision),
         required(view, decision),
-        asker=scope,
         budget_bytes=budget_bytes,
         shares=shares,
         cursor=reading.position,
@@ -134,7 +135,7 @@ def _place(
     else:
         check_expected(expected, run.revision)
         revision = run.revision if asked is None else check_revision(asked, run.revision)
-    view = engine.indexes.at_least(scope.run_key, revision).view(scope, revision=revision)
+    view = engine.indexes.view(scope, revision)
     return _Reading(view=view, position=position, request_digest=request_digest, newest=run.revision)
 
 

@@ -11,8 +11,10 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Final
 
+from mn_engine.domain.scope import Scope
 from mn_engine.recall.columns import rows_from_arrow
 from mn_engine.recall.index import RunIndex
+from mn_engine.recall.view import View
 from mn_engine.store.port import Store
 
 INDEX_BYTES_MAX: Final = 1 << 30
@@ -34,6 +36,10 @@ class Indexes:
         self._bytes_max = bytes_max
         self._lock = threading.Lock()
         self._slots: OrderedDict[str, _Slot] = OrderedDict()
+
+    def view(self, scope: Scope, revision: int) -> View:
+        """What `scope` sees of its run at `revision`."""
+        return View(self.at_least(scope.run_key, revision), scope, revision)
 
     def at_least(self, run_key: str, revision: int) -> RunIndex:
         """An index of the run that covers `revision`."""

@@ -1,7 +1,7 @@
 """Model calls billed at most once: the rules of mn_contract.invocations over the store (invariant 10).
 
-A closed run begins and dispatches nothing, but what was dispatched may still be answered and settled: a paid response is
-not lost to a cancel.
+A closed run begins and dispatches nothing, but what was dispatched may still be answered and settled: a paid response
+is not lost to a cancel.
 """
 
 from __future__ import annotations

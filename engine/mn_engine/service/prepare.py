@@ -20,7 +20,7 @@ from mn_engine.domain.events import PreparedArtifact, PreparedCard, PreparedEven
 from mn_engine.domain.requests import TEXT_MEDIA_TYPE, NewCard, NewEvent, NewRange
 from mn_engine.domain.scope import Scope
 from mn_engine.recall.analysis import analyse
-from mn_engine.recall.index import View
+from mn_engine.recall.view import View
 from mn_engine.service.engine import Engine
 
 Span = tuple[str, int, int]
@@ -44,7 +44,8 @@ class _Batch:
 def prepare(engine: Engine, scope: Scope, events: tuple[NewEvent, ...], view: View) -> tuple[PreparedEvent, ...]:
     """`events`, ready to commit. `view` is what the writer sees at the newest revision.
 
-    Raises NotFound for what is absent or hidden, InvalidInput, SourceMismatch where a cited hash is not that of the bytes.
+    Raises NotFound for what is absent or hidden, InvalidInput, SourceMismatch where a cited hash is not that of the
+    bytes.
     """
     batch = _Batch(engine=engine, scope=scope, view=view, now=engine.clock())
     _collect_artifacts(batch, events)
@@ -159,7 +160,8 @@ def _obligation(batch: _Batch, ref: str) -> CardKey:
 
 
 def _capped(batch: _Batch, card: Card) -> Card:
-    """A summary is never more trusted than the least trusted card it comes from; an unknown trust caps it to unknown."""
+    """A summary is never more trusted than the least trusted card it comes from; an unknown trust caps it to
+    unknown."""
     targets = card.targets(DERIVED_FROM)
     if not targets and card.sources == (card.body,):
         raise InvalidInput(

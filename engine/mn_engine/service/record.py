@@ -22,7 +22,7 @@ def record_events(
     call.check()
     run = engine.store.run(scope.run_key)
     run.check_readable()
-    view = engine.indexes.at_least(scope.run_key, run.revision).view(scope, revision=run.revision)
+    view = engine.indexes.view(scope, run.revision)
     try:
         prepared = prepare(engine, scope, events, view)
     except ContextError:
@@ -51,7 +51,7 @@ def get_card(engine: Engine, scope: Scope, call: Call, *, ref: str, revision: in
     run = engine.store.run(scope.run_key)
     run.check_readable()
     at = run.revision if revision is None else check_revision(revision, run.revision)
-    view = engine.indexes.at_least(scope.run_key, at).view(scope, revision=at)
+    view = engine.indexes.view(scope, at)
     ordinal = view.resolve(ref, live=False)
     stored = engine.store.cards(scope.run_key, [ordinal], revision=at)
     verify_bodies(engine, scope, stored)

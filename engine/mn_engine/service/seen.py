@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from mn_engine.domain.cards import CardKey, StoredCard
-from mn_engine.recall.index import View
+from mn_engine.recall.view import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,5 @@
-"""What a commit decides, whatever keeps the record: replay, fences, clashes and the storage budget, in the port's order.
+"""What a commit decides, whatever keeps the record: replay, fences, clashes and the storage budget, in the port's
+order.
 
 Pure: a store looks up what is known and writes what comes out.
 """
@@ -44,7 +45,8 @@ class Decided:
 
 
 def decide(batch: Batch, known: Known) -> Decided:
-    """What becomes of `batch`. Raises RunClosed, IdempotencyConflict, StaleRevision, NotFound, ContextBudgetExceeded."""
+    """What becomes of `batch`. Raises RunClosed, IdempotencyConflict, StaleRevision, NotFound,
+    ContextBudgetExceeded."""
     known.run.check_readable()
     replays: dict[str, EventReceipt] = {}
     new: list[PreparedEvent] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mn.context.working.v1 import card_pb2, packet_pb2
+from mn.context.working.v1 import packet_pb2
 from mn_engine.domain.cards import Kind
 from mn_engine.domain.packets import Coverage, Decision, Packet, Shares, Why
 from mn_engine.domain.scope import Scope

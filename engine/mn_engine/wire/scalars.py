@@ -17,7 +17,8 @@ E = TypeVar("E", bound=IntEnum)
 
 
 def decode_enum(enum: type[E], number: int, field: str, *, default: E | None = None) -> E:
-    """The member of `enum` with this number; 0 is `default`. Raises InvalidInput for others: protobuf lets them pass."""
+    """The member of `enum` with this number; 0 is `default`. Raises InvalidInput for others: protobuf lets them
+    pass."""
     if number == 0 and default is not None:
         return default
     try:

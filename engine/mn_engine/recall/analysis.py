@@ -1,0 +1,267 @@
+"""Analysis: from text to term hashes, once, when a card is written; stored with the card and versioned.
+
+Words are lower-cased and stemmed; code identifiers yield the whole and its parts (`getUserName` -> getusername, get,
+user, name), so do dotted names, paths and file names; numbers and error codes stay whole; CJK yields single
+characters and pairs. The index never sees text again: a change here is a new ANALYSIS_VERSION.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Final
+
+import snowballstemmer
+
+from mn_engine.domain.cards import Card, document_size
+from mn_engine.domain.events import Analysis
+
+ANALYSIS_VERSION: Final = 1
+COUNT_MAX: Final = 255
+"""Term counts are kept in a byte."""
+
+_STOP_WORDS: Final = frozenset(
+    [
+        "a",
+        "about",
+        "above",
+        "after",
+        "again",
+        "all",
+        "also",
+        "am",
+        "an",
+        "and",
+        "any",
+        "are",
+        "as",
+        "at",
+        "be",
+        "because",
+        "been",
+        "before",
+        "being",
+        "below",
+        "between",
+        "both",
+        "but",
+        "by",
+        "can",
+        "could",
+        "did",
+        "do",
+        "does",
+        "doing",
+        "down",
+        "during",
+        "each",
+        "few",
+        "for",
+        "from",
+        "further",
+        "had",
+        "has",
+        "have",
+        "having",
+        "he",
+        "her",
+        "here",
+        "hers",
+        "him",
+        "his",
+        "how",
+        "i",
+        "if",
+        "in",
+        "into",
+        "is",
+        "it",
+        "its",
+        "itself",
+        "just",
+        "me",
+        "more",
+        "most",
+        "my",
+        "no",
+        "nor",
+        "not",
+        "now",
+        "of",
+        "off",
+        "on",
+        "once",
+        "only",
+        "or",
+        "other",
+        "our",
+        "ours",
+        "out",
+        "over",
+        "own",
+        "same",
+        "she",
+        "should",
+        "so",
+        "some",
+        "such",
+        "than",
+        "that",
+        "the",
+        "their",
+        "theirs",
+        "them",
+        "then",
+        "there",
+        "these",
+        "they",
+        "this",
+        "those",
+        "through",
+        "to",
+        "too",
+        "under",
+        "until",
+        "up",
+        "very",
+        "was",
+        "we",
+        "were",
+        "what",
+        "when",
+        "where",
+        "which",
+        "while",
+        "who",
+        "whom",
+        "why",
+        "will",
+        "with",
+        "would",
+        "you",
+        "your",
+        "yours",
+    ]
+)
+_CJK: Final = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+_TOKEN: Final = re.compile(rf"[{_CJK}]+|[^\W{_CJK}]+(?:[.\-/:][^\W{_CJK}]+)*")
+_JOINED: Final = re.compile(r"[.\-/:_]+")
+_CASES: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\dA-Za-z_]+")
+_IS_CJK: Final = re.compile(rf"[{_CJK}]")
+_PART_MIN: Final = 2
+
+_stemmer = snowballstemmer.stemmer("english")
+_stemmer_lock = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """The terms of a question: each once, in order of appearance, and its hash."""
+
+    terms: tuple[str, ...]
+    hashes: tuple[int, ...]
+
+
+def terms(text: str) -> Iterator[str]:
+    """The terms of `text`, in order, with repetition, without stop words."""
+    for match in _TOKEN.finditer(text):
+        yield from _token_terms(match.group())
+
+
+def analyse_query(text: str) -> Query:
+    """The terms of a question."""
+    unique = tuple(dict.fromkeys(terms(text)))
+    return Query(terms=unique, hashes=tuple(term_hash(term) for term in unique))
+
+
+def matched_terms(text: str, query: Query) -> tuple[str, ...]:
+    """The query's terms that `text` has, ascending."""
+    wanted = set(query.terms)
+    return tuple(sorted(wanted.intersection(terms(text)))) if wanted else ()
+
+
+def analyse(card: Card) -> Analysis:
+    """What the index needs of `card`. Topics and entities are searched by their words, too."""
+    counts: dict[int, int] = {}
+    for text in (card.text, card.summary, *card.topics, *card.entities):
+        for match in _TOKEN.finditer(text):
+            for hashed in _token_hashes(match.group()):
+                counts[hashed] = counts.get(hashed, 0) + 1
+    ordered = sorted(counts)
+    claims = sorted((label_hash(claim), int(stance)) for claim, stance in card.claims)
+    return Analysis(
+        version=ANALYSIS_VERSION,
+        terms=_uint32(ordered),
+        counts=bytes(min(counts[hashed], COUNT_MAX) for hashed in ordered),
+        length=sum(counts.values()),
+        topics=_uint32(sorted(label_hash(topic) for topic in card.topics)),
+        entities=_uint32(sorted(label_hash(entity) for entity in card.entities)),
+        claims=_uint32([hashed for hashed, _ in claims]),
+        claim_stances=bytes(stance for _, stance in claims),
+        id_hash=id_hash(card.id),
+        key_hash=card_hash(card.owner, card.id),
+        text_hash=_hash64(card.text),
+        document_bytes=document_size(card.document(ref=card.id)),
+    )
+
+
+@lru_cache(maxsize=1 << 16)
+def term_hash(term: str) -> int:
+    """32 bits that stand for a term."""
+    return int.from_bytes(blake2b(term.encode("utf-8", "surrogatepass"), digest_size=4).digest(), "little")
+
+
+def label_hash(label: str) -> int:
+    """32 bits that stand for a topic, an entity or a claim; case and outer spaces do not matter."""
+    return term_hash(label.strip().casefold())
+
+
+def id_hash(card_id: str) -> int:
+    """64 bits that stand for a card's id."""
+    return _hash64(card_id)
+
+
+def card_hash(owner: str, card_id: str) -> int:
+    """64 bits that stand for a card's key. Neither part can hold NUL."""
+    return _hash64(f"{owner}\0{card_id}")
+
+
+def _hash64(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode("utf-8"), digest_size=8).digest(), "little")
+
+
+def _uint32(values: list[int]) -> bytes:
+    packed = array("I", values)
+    assert packed.itemsize == 4
+    return packed.tobytes()
+
+
+@lru_cache(maxsize=1 << 17)
+def _token_hashes(token: str) -> tuple[int, ...]:
+    return tuple(map(term_hash, _token_terms(token)))
+
+
+@lru_cache(maxsize=1 << 16)
+def _token_terms(token: str) -> tuple[str, ...]:
+    """The terms of one token: itself, and its parts where it is joined or camel-cased."""
+    if _IS_CJK.match(token):
+        return (*token, *(token[at : at + 2] for at in range(len(token) - 1)))
+    whole = token.lower()
+    if token.isalpha() and (token == whole or token[1:] == whole[1:]):  # a plain word
+        return () if whole in _STOP_WORDS else (_stem(whole),)
+    parts = [part for piece in _JOINED.split(token) if piece for part in _CASES.findall(piece)]
+    if len(parts) <= 1:
+        return () if whole in _STOP_WORDS else (_stem(whole),)
+    small = [part.lower() for part in parts if len(part) >= _PART_MIN]
+    return (whole, *(_stem(part) for part in small if part not in _STOP_WORDS))
+
+
+@lru_cache(maxsize=1 << 16)
+def _stem(word: str) -> str:
+    with _stemmer_lock:
+        return str(_stemmer.stemWord(word))

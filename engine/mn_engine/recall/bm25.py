@@ -1,0 +1,52 @@
+"""BM25 in integers: the same score on every processor (invariant 5).
+
+A term's weight in a card is quantized to a byte when the index is built, against a constant average length, so that new
+cards change no old weight; the inverse document frequency is fixed-point and counted over what the asker can see.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+LENGTH_AVERAGE: Final = 100
+"""Terms of an average card; a constant of the analysis version, not of the run."""
+_SCALE: Final = 1024
+_K1_SCALED: Final = 1229
+"""k1 = 1.2"""
+_B_NUM, _B_DEN = 2, 5
+"""b = 0.4"""
+WEIGHT_MAX: Final = 255
+IDF_BITS: Final = 10
+"""Fraction bits of an inverse document frequency."""
+
+
+def weights(counts: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.uint8]:
+    """round(255 tf / (tf + k1 (1 - b + b length / average))) of each (tf, its card's length); at least 1."""
+    counts = counts.astype(np.int64)
+    norm = _K1_SCALED * (_B_DEN - _B_NUM) // _B_DEN + _K1_SCALED * _B_NUM * lengths.astype(np.int64) // (
+        _B_DEN * LENGTH_AVERAGE
+    )
+    below = _SCALE * counts + norm
+    rounded: NDArray[np.int64] = (WEIGHT_MAX * _SCALE * counts + below // 2) // below
+    return np.maximum(rounded, 1).astype(np.uint8)
+
+
+def idf(cards: int, having: int) -> int:
+    """log2((cards + 1) / (having + 1/2)) with IDF_BITS fraction bits; never below 1."""
+    return max(log2_fixed(2 * (cards + 1)) - log2_fixed(2 * having + 1), 1)
+
+
+def log2_fixed(value: int) -> int:
+    """floor(2**IDF_BITS * log2(value)) of a positive integer, by repeated squaring: no floating point."""
+    whole = value.bit_length() - 1
+    fraction = (value << 62) >> whole  # in [2**62, 2**63)
+    result = whole
+    for _ in range(IDF_BITS):
+        fraction = fraction * fraction >> 62
+        bit = fraction >> 63
+        fraction >>= bit
+        result = result << 1 | bit
+    return result

@@ -1,0 +1,112 @@
+"""From the store's Arrow columns to the arrays that an index is built of: views where Arrow allows, no text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+SUPERSEDED, RESOLVED = 1, 2
+CONTRADICTS = "contradicts"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ragged:
+    """Rows of different length in one array: row i is values[offsets[i]:offsets[i+1]]."""
+
+    offsets: NDArray[np.int64]
+    values: NDArray[Any]
+
+    def owners(self) -> NDArray[np.uint32]:
+        """The row of each value."""
+        return np.repeat(np.arange(len(self.offsets) - 1, dtype=np.uint32), np.diff(self.offsets))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexRows:
+    """What some revisions added: cards ascending by ordinal, contradictions and endings by key hash."""
+
+    ordinals: NDArray[np.int64]
+    owners: list[str]
+    owner_codes: NDArray[np.int64]
+    ids: Ragged
+    kinds: NDArray[np.uint8]
+    stances: NDArray[np.uint8]
+    acls: list[str]
+    acl_codes: NDArray[np.int64]
+    terms: Ragged
+    counts: NDArray[np.uint8]
+    lengths: NDArray[np.uint32]
+    topics: Ragged
+    entities: Ragged
+    claims: Ragged
+    claim_stances: NDArray[np.uint8]
+    id_hashes: NDArray[np.uint64]
+    key_hashes: NDArray[np.uint64]
+    text_hashes: NDArray[np.uint64]
+    document_bytes: NDArray[np.uint32]
+    contradictions: list[tuple[int, int]]
+    """(ordinal of the card that says so, key hash of the other)."""
+    endings: list[tuple[int, int, int]]
+    """(revision, key hash of the card that ended, SUPERSEDED or RESOLVED)."""
+
+
+def rows_from_arrow(cards: pa.Table, relations: pa.Table, endings: pa.Table) -> IndexRows:
+    """The rows of three tables whose schemas are the store port's INDEX_CARDS, INDEX_RELATIONS and INDEX_ENDINGS."""
+    acl, owner = _one(cards, "acl").dictionary_encode(), _one(cards, "owner").dictionary_encode()
+    links = relations.filter(pa.compute.equal(relations["type"], CONTRADICTS)) if len(relations) else relations
+    return IndexRows(
+        ordinals=_plain(cards, "ordinal"),
+        owners=owner.dictionary.to_pylist(),
+        owner_codes=owner.indices.to_numpy(zero_copy_only=False).astype(np.int64),
+        ids=_ragged(cards, "id", np.uint8),
+        kinds=_plain(cards, "kind"),
+        stances=_plain(cards, "stance"),
+        acls=acl.dictionary.to_pylist(),
+        acl_codes=acl.indices.to_numpy(zero_copy_only=False).astype(np.int64),
+        terms=_ragged(cards, "terms", np.uint32),
+        counts=_ragged(cards, "counts", np.uint8).values,
+        lengths=_plain(cards, "length"),
+        topics=_ragged(cards, "topics", np.uint32),
+        entities=_ragged(cards, "entities", np.uint32),
+        claims=_ragged(cards, "claims", np.uint32),
+        claim_stances=_ragged(cards, "claim_stances", np.uint8).values,
+        id_hashes=_plain(cards, "id_hash"),
+        key_hashes=_plain(cards, "key_hash"),
+        text_hashes=_plain(cards, "text_hash"),
+        document_bytes=_plain(cards, "document_bytes"),
+        contradictions=list(zip(links["source_ordinal"].to_pylist(), links["target_hash"].to_pylist(), strict=True)),
+        endings=list(
+            zip(
+                endings["revision"].to_pylist(),
+                endings["target_hash"].to_pylist(),
+                endings["kind"].to_pylist(),
+                strict=True,
+            )
+        ),
+    )
+
+
+def _one(table: pa.Table, name: str) -> Any:
+    column = table[name]
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _plain(table: pa.Table, name: str) -> NDArray[Any]:
+    return np.asarray(_one(table, name).to_numpy(zero_copy_only=False))
+
+
+def _ragged(table: pa.Table, name: str, item: type[np.generic]) -> Ragged:
+    column = _one(table, name)
+    wide = column.type in (pa.large_binary(), pa.large_string())
+    width = np.dtype(item).itemsize
+    _, offset_buffer, data = column.buffers()
+    if offset_buffer is None or not len(column):
+        return Ragged(offsets=np.zeros(1, np.int64), values=np.zeros(0, item))
+    raw = np.frombuffer(offset_buffer, np.int64 if wide else np.int32)[column.offset : column.offset + len(column) + 1]
+    flat = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
+    values = flat[raw[0] : raw[-1]]
+    return Ragged(offsets=(raw - raw[0]).astype(np.int64) // width, values=values.view(item) if width > 1 else values)

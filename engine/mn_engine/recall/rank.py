@@ -1,0 +1,75 @@
+"""Ranking: every visible live card that is relevant to a decision, best first, in integers.
+
+Relevant is what matches a term, topic, claim or entity of the decision. A decision that has none of these, or only stop
+words, has no preference: every visible card is relevant, newest first. Ties are newest first, so every place is unique.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mn_engine.domain.packets import Decision
+from mn_engine.recall.analysis import Query, analyse_query, label_hash
+from mn_engine.recall.bm25 import WEIGHT_MAX, idf
+from mn_engine.recall.index import CLAIM, ENTITY, TOPIC
+from mn_engine.recall.view import View
+
+RETRIEVERS: Final = ("lexical", "topic", "claim", "entity", "recent")
+"""Bit i of a card's retriever byte says that RETRIEVERS[i] found it."""
+_LABEL_WEIGHTS: Final = {"topics": (TOPIC, 1, 1), "claims": (CLAIM, 2, 2), "entities": (ENTITY, 3, 1)}
+"""Decision field -> (mask, retriever bit, how many full-weight terms of its rarity a shared label is worth)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """Relevant cards, best first: places, scores and retriever bits, side by side."""
+
+    places: NDArray[np.uint32]
+    scores: NDArray[np.int64]
+    found_by: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+
+def rank(view: View, decision: Decision) -> Ranking:
+    """Every relevant card that `view` shows, of the decision's kinds."""
+    query = analyse_query(decision.focus)
+    scores = np.zeros(view.count, np.int64)
+    found_by = np.zeros(view.count, np.uint8)
+    if not query.terms and not decision.topics and not decision.claims and not decision.entities:
+        found_by[view.visible] = 1 << RETRIEVERS.index("recent")
+    else:
+        _score_terms(view, query, scores, found_by)
+        _score_labels(view, decision, scores, found_by)
+    if decision.kinds:
+        wanted = np.isin(view.column("kinds"), [int(kind) for kind in decision.kinds])
+        found_by[~wanted] = 0
+    places = np.flatnonzero(found_by)[::-1]  # newest first; the stable sort keeps that among equals
+    order = np.argsort(-scores[places], kind="stable")
+    places = places[order]
+    return Ranking(places=places.astype(np.uint32), scores=scores[places], found_by=found_by[places])
+
+
+def retrievers(found_by: int) -> tuple[str, ...]:
+    """The names of a card's retriever bits."""
+    return tuple(name for bit, name in enumerate(RETRIEVERS) if found_by >> bit & 1)
+
+
+def _score_terms(view: View, query: Query, scores: NDArray[np.int64], found_by: NDArray[np.uint8]) -> None:
+    for hashed in query.hashes:
+        places, weights = view.with_term(hashed)
+        scores[places] += idf(view.visible_count, len(places)) * weights.astype(np.int64)
+        found_by[places] |= np.uint8(1)
+
+
+def _score_labels(view: View, decision: Decision, scores: NDArray[np.int64], found_by: NDArray[np.uint8]) -> None:
+    for field, (mask, bit, worth) in _LABEL_WEIGHTS.items():
+        for hashed in sorted({label_hash(label) for label in getattr(decision, field)}):
+            places, _ = view.with_label(hashed, mask)
+            scores[places] += idf(view.visible_count, len(places)) * WEIGHT_MAX * worth
+            found_by[places] |= np.uint8(1 << bit)
