@@ -85,6 +85,15 @@ ERROR_DETAIL_BYTES_MAX: Final = 1 * MIB
 WIRE_EXPANSION_NUM, WIRE_EXPANSION_DEN = 13, 10
 """Protobuf of a card is never larger than 1.3 times its canonical JSON (measured on generated cards)."""
 
+SERVER_THREADS: Final = 64
+"""Calls that a server works on at once; more wait."""
+SERVER_RESERVE_THREADS: Final = 4
+"""Threads beside them that only health checks and cancels use."""
+WATCHES_MAX: Final = 32
+"""Watches that a server keeps open at once, on threads of their own."""
+SERVER_CALLS_MAX: Final = 1024
+"""Calls that a server accepts at once, waiting ones included."""
+
 
 def _wire(cards: int) -> int:
     return cards * CARD_BYTES_MAX * WIRE_EXPANSION_NUM // WIRE_EXPANSION_DEN
@@ -107,6 +116,7 @@ _RELATIONS: Final = {
     "a batch's cards have distinct ordinals": max(BATCH_CARDS_MAX, BULK_CARDS_MAX) < 1 << ORDINAL_PLACE_BITS,
     "an event fits a batch": EVENT_CARDS_MAX <= BATCH_CARDS_MAX,
     "a response fits a message": RESPONSE_BYTES_MAX <= MESSAGE_BYTES_MAX // 2,
+    "every call that a server works on can be accepted": SERVER_THREADS + WATCHES_MAX <= SERVER_CALLS_MAX,
     "a full error detail is larger than a compact one": ERROR_DETAIL_BYTES_DEFAULT < ERROR_DETAIL_BYTES_MAX,
 }
 _broken = [name for name, holds in _RELATIONS.items() if not holds]

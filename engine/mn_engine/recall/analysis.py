@@ -18,136 +18,22 @@ from typing import Final
 
 import snowballstemmer
 
-from mn_engine.domain.cards import Card, document_size
+from mn_engine.domain.cards import Card, document_size, hash64
 from mn_engine.domain.events import Analysis
 
 ANALYSIS_VERSION: Final = 1
 COUNT_MAX: Final = 255
 """Term counts are kept in a byte."""
 
-_STOP_WORDS: Final = frozenset(
-    [
-        "a",
-        "about",
-        "above",
-        "after",
-        "again",
-        "all",
-        "also",
-        "am",
-        "an",
-        "and",
-        "any",
-        "are",
-        "as",
-        "at",
-        "be",
-        "because",
-        "been",
-        "before",
-        "being",
-        "below",
-        "between",
-        "both",
-        "but",
-        "by",
-        "can",
-        "could",
-        "did",
-        "do",
-        "does",
-        "doing",
-        "down",
-        "during",
-        "each",
-        "few",
-        "for",
-        "from",
-        "further",
-        "had",
-        "has",
-        "have",
-        "having",
-        "he",
-        "her",
-        "here",
-        "hers",
-        "him",
-        "his",
-        "how",
-        "i",
-        "if",
-        "in",
-        "into",
-        "is",
-        "it",
-        "its",
-        "itself",
-        "just",
-        "me",
-        "more",
-        "most",
-        "my",
-        "no",
-        "nor",
-        "not",
-        "now",
-        "of",
-        "off",
-        "on",
-        "once",
-        "only",
-        "or",
-        "other",
-        "our",
-        "ours",
-        "out",
-        "over",
-        "own",
-        "same",
-        "she",
-        "should",
-        "so",
-        "some",
-        "such",
-        "than",
-        "that",
-        "the",
-        "their",
-        "theirs",
-        "them",
-        "then",
-        "there",
-        "these",
-        "they",
-        "this",
-        "those",
-        "through",
-        "to",
-        "too",
-        "under",
-        "until",
-        "up",
-        "very",
-        "was",
-        "we",
-        "were",
-        "what",
-        "when",
-        "where",
-        "which",
-        "while",
-        "who",
-        "whom",
-        "why",
-        "will",
-        "with",
-        "would",
-        "you",
-        "your",
-        "yours",
-    ]
-)
+_STOP_LIST: Final = """
+    a about above after again all also am an and any are as at be because been before being below between both but by
+    can could did do does doing down during each few for from further had has have having he her here hers him his how i
+    if in into is it its itself just me more most my no nor not now of off on once only or other our ours out over own
+    same she should so some such than that the their theirs them then there these they this those through to too under
+    until up very was we were what when where which while who whom why will with would you your yours
+    ain aren couldn d didn doesn don hadn hasn haven isn ll m mustn re s shouldn t ve wasn weren won wouldn
+"""
+_STOP_WORDS: Final = frozenset(_STOP_LIST.split())
 _CJK: Final = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _TOKEN: Final = re.compile(rf"[{_CJK}]+|[^\W{_CJK}]+(?:[.\-/:][^\W{_CJK}]+)*")
 _JOINED: Final = re.compile(r"[.\-/:_]+")
@@ -203,9 +89,9 @@ def analyse(card: Card) -> Analysis:
         entities=_uint32(sorted(label_hash(entity) for entity in card.entities)),
         claims=_uint32([hashed for hashed, _ in claims]),
         claim_stances=bytes(stance for _, stance in claims),
-        id_hash=id_hash(card.id),
-        key_hash=card_hash(card.owner, card.id),
-        text_hash=_hash64(card.text),
+        id_hash=hash64(card.id),
+        key_hash=card.key.hash,
+        text_hash=hash64(card.text),
         document_bytes=document_size(card.document(ref=card.id)),
     )
 
@@ -219,20 +105,6 @@ def term_hash(term: str) -> int:
 def label_hash(label: str) -> int:
     """32 bits that stand for a topic, an entity or a claim; case and outer spaces do not matter."""
     return term_hash(label.strip().casefold())
-
-
-def id_hash(card_id: str) -> int:
-    """64 bits that stand for a card's id."""
-    return _hash64(card_id)
-
-
-def card_hash(owner: str, card_id: str) -> int:
-    """64 bits that stand for a card's key. Neither part can hold NUL."""
-    return _hash64(f"{owner}\0{card_id}")
-
-
-def _hash64(text: str) -> int:
-    return int.from_bytes(blake2b(text.encode("utf-8"), digest_size=8).digest(), "little")
 
 
 def _uint32(values: list[int]) -> bytes:

@@ -6,10 +6,12 @@ cards change no old weight; the inverse document frequency is fixed-point and co
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from mn_engine.recall.columns import Ragged
 
 LENGTH_AVERAGE: Final = 100
 """Terms of an average card; a constant of the analysis version, not of the run."""
@@ -23,14 +25,16 @@ IDF_BITS: Final = 10
 """Fraction bits of an inverse document frequency."""
 
 
-def weights(counts: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.uint8]:
-    """round(255 tf / (tf + k1 (1 - b + b length / average))) of each (tf, its card's length); at least 1."""
-    counts = counts.astype(np.int64)
-    norm = _K1_SCALED * (_B_DEN - _B_NUM) // _B_DEN + _K1_SCALED * _B_NUM * lengths.astype(np.int64) // (
-        _B_DEN * LENGTH_AVERAGE
-    )
-    below = _SCALE * counts + norm
-    rounded: NDArray[np.int64] = (WEIGHT_MAX * _SCALE * counts + below // 2) // below
+def weights(counts: NDArray[np.uint8], lengths: NDArray[np.uint32], terms: Ragged) -> NDArray[np.uint8]:
+    """round(255 tf / (tf + k1 (1 - b + b length / average))) of every term of every card; at least 1.
+
+    `counts` are side by side with the values of `terms`, `lengths` with its rows.
+    """
+    spread = _K1_SCALED * _B_NUM * lengths.astype(np.int64) // (_B_DEN * LENGTH_AVERAGE)
+    norms = (_K1_SCALED * (_B_DEN - _B_NUM) // _B_DEN + spread).astype(np.int32)
+    tf = counts.astype(np.int32) * np.int32(_SCALE)
+    below = tf + np.repeat(norms, terms.lengths())
+    rounded = (np.int32(WEIGHT_MAX) * tf + (below >> 1)) // below
     return np.maximum(rounded, 1).astype(np.uint8)
 
 

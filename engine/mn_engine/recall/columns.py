@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-SUPERSEDED, RESOLVED = 1, 2
-CONTRADICTS = "contradicts"
+from mn_engine.domain.cards import CONTRADICTS
+
+SUPERSEDED: Final = 1
+RESOLVED: Final = 2
+"""Kinds of an ending, as in the store port's INDEX_ENDINGS."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,14 +24,18 @@ class Ragged:
     offsets: NDArray[np.int64]
     values: NDArray[Any]
 
+    def lengths(self) -> NDArray[np.int64]:
+        """How many values each row has."""
+        return np.diff(self.offsets)
+
     def owners(self) -> NDArray[np.uint32]:
         """The row of each value."""
-        return np.repeat(np.arange(len(self.offsets) - 1, dtype=np.uint32), np.diff(self.offsets))
+        return np.repeat(np.arange(len(self.offsets) - 1, dtype=np.uint32), self.lengths())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexRows:
-    """What some revisions added: cards ascending by ordinal, contradictions and endings by key hash."""
+    """What some revisions added: cards ascending by ordinal, and what was said of cards, by key hash."""
 
     ordinals: NDArray[np.int64]
     owners: list[str]
@@ -48,16 +56,21 @@ class IndexRows:
     key_hashes: NDArray[np.uint64]
     text_hashes: NDArray[np.uint64]
     document_bytes: NDArray[np.uint32]
-    contradictions: list[tuple[int, int]]
-    """(ordinal of the card that says so, key hash of the other)."""
-    endings: list[tuple[int, int, int]]
-    """(revision, key hash of the card that ended, SUPERSEDED or RESOLVED)."""
+    contradiction_ordinals: NDArray[np.int64]
+    """The cards that contradict another; `contradiction_targets` are the others."""
+    contradiction_targets: NDArray[np.uint64]
+    ending_revisions: NDArray[np.int64]
+    ending_targets: NDArray[np.uint64]
+    ending_kinds: NDArray[np.uint8]
+    ending_by: NDArray[np.uint64]
+    """The cards that ended others, where `ending_has_by`; an event did it without a card elsewhere."""
+    ending_has_by: NDArray[np.bool_]
 
 
 def rows_from_arrow(cards: pa.Table, relations: pa.Table, endings: pa.Table) -> IndexRows:
     """The rows of three tables whose schemas are the store port's INDEX_CARDS, INDEX_RELATIONS and INDEX_ENDINGS."""
     acl, owner = _one(cards, "acl").dictionary_encode(), _one(cards, "owner").dictionary_encode()
-    links = relations.filter(pa.compute.equal(relations["type"], CONTRADICTS)) if len(relations) else relations
+    contradictions = relations.filter(pc.equal(relations["type"], CONTRADICTS))
     return IndexRows(
         ordinals=_plain(cards, "ordinal"),
         owners=owner.dictionary.to_pylist(),
@@ -78,15 +91,13 @@ def rows_from_arrow(cards: pa.Table, relations: pa.Table, endings: pa.Table) -> 
         key_hashes=_plain(cards, "key_hash"),
         text_hashes=_plain(cards, "text_hash"),
         document_bytes=_plain(cards, "document_bytes"),
-        contradictions=list(zip(links["source_ordinal"].to_pylist(), links["target_hash"].to_pylist(), strict=True)),
-        endings=list(
-            zip(
-                endings["revision"].to_pylist(),
-                endings["target_hash"].to_pylist(),
-                endings["kind"].to_pylist(),
-                strict=True,
-            )
-        ),
+        contradiction_ordinals=_plain(contradictions, "source_ordinal"),
+        contradiction_targets=_plain(contradictions, "target_hash"),
+        ending_revisions=_plain(endings, "revision"),
+        ending_targets=_plain(endings, "target_hash"),
+        ending_kinds=_plain(endings, "kind"),
+        ending_by=_one(endings, "by_hash").fill_null(0).to_numpy(zero_copy_only=False),
+        ending_has_by=_one(endings, "by_hash").is_valid().to_numpy(zero_copy_only=False),
     )
 
 

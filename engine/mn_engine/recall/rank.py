@@ -16,10 +16,14 @@ from mn_engine.domain.packets import Decision
 from mn_engine.recall.analysis import Query, analyse_query, label_hash
 from mn_engine.recall.bm25 import WEIGHT_MAX, idf
 from mn_engine.recall.index import CLAIM, ENTITY, TOPIC
+from mn_engine.recall.postings import CARDS_MAX
 from mn_engine.recall.view import View
 
 RETRIEVERS: Final = ("lexical", "topic", "claim", "entity", "recent")
 """Bit i of a card's retriever byte says that RETRIEVERS[i] found it."""
+PLACE_BITS: Final = 24
+"""A place is below CARDS_MAX; a score has the other 39 bits, room for a million full-weight terms of one card."""
+assert 1 << PLACE_BITS == CARDS_MAX
 _LABEL_WEIGHTS: Final = {"topics": (TOPIC, 1, 1), "claims": (CLAIM, 2, 2), "entities": (ENTITY, 3, 1)}
 """Decision field -> (mask, retriever bit, how many full-weight terms of its rarity a shared label is worth)."""
 
@@ -49,10 +53,11 @@ def rank(view: View, decision: Decision) -> Ranking:
     if decision.kinds:
         wanted = np.isin(view.column("kinds"), [int(kind) for kind in decision.kinds])
         found_by[~wanted] = 0
-    places = np.flatnonzero(found_by)[::-1]  # newest first; the stable sort keeps that among equals
-    order = np.argsort(-scores[places], kind="stable")
-    places = places[order]
-    return Ranking(places=places.astype(np.uint32), scores=scores[places], found_by=found_by[places])
+    relevant = np.flatnonzero(found_by)
+    # One unique number a card, so that a plain sort of integers gives the order: score, then newest first.
+    order = np.sort(scores[relevant] << PLACE_BITS | relevant)[::-1]
+    places = order & ((1 << PLACE_BITS) - 1)
+    return Ranking(places=places.astype(np.uint32), scores=order >> PLACE_BITS, found_by=found_by[places])
 
 
 def retrievers(found_by: int) -> tuple[str, ...]:

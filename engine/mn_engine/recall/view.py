@@ -1,7 +1,9 @@
 """What one asker sees of a run at one revision. Everything that ranks, selects or names a card goes through a view.
 
 A hidden card has no effect on any answer: it is in no mask, no count and no list, and looking for it says the same as
-looking for what is not there (invariant 7).
+looking for what is not there (invariant 7). That holds for what it does to others, too: a card that a hidden card
+superseded or resolved is, to those who cannot read that card, as it was. An event that resolves without a card does so
+for everybody.
 """
 
 from __future__ import annotations
@@ -16,10 +18,14 @@ from numpy.typing import NDArray
 from mn_contract.errors import InvalidInput, NotFound
 from mn_contract.names import format_ref, parse_ref
 from mn_engine.domain.access import OPEN, Acl
-from mn_engine.domain.cards import CardKey, Kind, Stance, ordinal_of
+from mn_engine.domain.cards import CardKey, Kind, hash64, ordinal_of
 from mn_engine.domain.scope import Scope
-from mn_engine.recall.analysis import card_hash, id_hash
-from mn_engine.recall.index import RunIndex
+
+from mn_engine.recall.columns import RESOLVED, SUPERSEDED
+from mn_engine.recall.index import NO_CARD, RunIndex
+
+Ending = tuple[int, CardKey | None]
+"""The revision at which a card ended, and the card that ended it (None: an event did, without a card)."""
 
 
 class View:
@@ -30,29 +36,34 @@ class View:
         self.index = index
         self.reader = reader
         self.revision = revision
-        self.count = int(np.searchsorted(index.columns["ordinals"].array, ordinal_of(revision + 1, 0)))
+        self.count = int(np.searchsorted(index.array("ordinals"), ordinal_of(revision + 1, 0)))
         """Cards that were there at the revision, hidden ones included; their places are 0 to count - 1."""
 
     def column(self, name: str) -> NDArray[Any]:
-        """A column of the index, as far as the revision goes."""
-        return self.index.columns[name].array[: self.count]
+        """A column of the index that has one item a card, as far as the revision goes."""
+        return self.index.array(name)[: self.count]
+
+    @cached_property
+    def permitted(self) -> NDArray[np.bool_]:
+        """For each reader code of the index, whether this reader is permitted."""
+        masks = [
+            (OPEN if not acl else Acl.from_json(json.loads(acl))).permits(self.reader, owner=owner)
+            for owner, acl in self.index.readers
+        ]
+        return np.asarray(masks, np.bool_)
 
     @cached_property
     def readable(self) -> NDArray[np.bool_]:
         """Cards that the reader may read, live or not."""
-        permits = [
-            (OPEN if not acl else Acl.from_json(json.loads(acl))).permits(self.reader, owner=owner)
-            for owner, acl in self.index.readers
-        ]
-        if all(permits):
+        if self.permitted.all():
             return np.ones(self.count, np.bool_)
-        masks: NDArray[np.bool_] = np.asarray(permits, np.bool_)[self.column("reader_codes")]
-        return masks
+        mask: NDArray[np.bool_] = self.permitted[self.column("reader_codes")]
+        return mask
 
     @cached_property
     def visible(self) -> NDArray[np.bool_]:
         """Cards that the reader may read and that are live at the revision."""
-        return self.readable & ~_by(self.index.superseded_at[: self.count], self.revision)
+        return self.readable & ~self._ended(SUPERSEDED)
 
     @cached_property
     def visible_count(self) -> int:
@@ -62,51 +73,76 @@ class View:
     def resolve(self, ref: str, *, live: bool = True) -> int:
         """The ordinal of the card that the reader calls `ref`.
 
-        A bare id is the reader's own card, else the only visible one with that id. Raises NotFound, in the same words
-        for hidden, superseded (where `live`) and absent cards; InvalidInput where other principals' cards share the
-        id.
+        A bare id is the reader's own card where there is one, else the only card of another owner that is seen and has
+        this id. Raises NotFound, in the same words for hidden, superseded (where `live`) and absent cards; InvalidInput
+        where several others' cards share the id.
         """
         owner, card_id = parse_ref(ref, "ref")
+        own = self._place(owner or self.reader.principal, card_id)
         seen = self.visible if live else self.readable
-        if owner is not None:
-            places = [place for place in (self._place(card_hash(owner, card_id)),) if place is not None]
+        if owner is not None or own is not None:
+            places = [] if own is None else [own]
         else:
-            places = [place for place in self.index.places_of_id(id_hash(card_id)) if place < self.count]
-        places = [place for place in places if seen[place]]
-        own = [place for place in places if self.index.key(place).owner == self.reader.principal]
-        chosen = own or places
-        if not chosen:
+            places = [place for place in self.index.ids.find(hash64(card_id)) if place < self.count]
+        places = [place for place in places if seen[place] and self.index.key(place).id == card_id]
+        if not places:
             raise NotFound(f"there is no card {ref!r} that you can read" + (" and that is live" if live else ""))
-        if len(chosen) > 1:
-            names = ", ".join(self._ref(place) for place in chosen)
+        if len(places) > 1:
+            names = ", ".join(self.ref(place) for place in places)
             raise InvalidInput(f"{ref!r} is ambiguous: say which of {names}", field="ref")
-        return self.ordinal(chosen[0])
+        return self.ordinal(places[0])
 
     def can_read(self, key: CardKey) -> bool:
         """Whether the reader may know of the card, live or not."""
-        place = self._place(card_hash(key.owner, key.id))
-        return place is not None and bool(self.readable[place])
+        return self._place(key.owner, key.id) is not None
+
+    def superseded_by(self, ordinal: int) -> Ending | None:
+        """What superseded the card by the revision, as far as the reader can tell; None while it is live."""
+        return self._ending(ordinal, SUPERSEDED)
+
+    def resolved_by(self, ordinal: int) -> Ending | None:
+        """What resolved the card by the revision, as far as the reader can tell; None while it is open."""
+        return self._ending(ordinal, RESOLVED)
 
     def conflicts(self, ordinal: int) -> list[int]:
         """Ordinals of visible cards that contradict the card, or that it contradicts, ascending."""
-        return [self.ordinal(place) for place in self.conflict_places(self.place(ordinal))]
+        ones, others = self.links
+        return [self.ordinal(place) for place in others[ones == self.place(ordinal)].tolist()]
 
-    def conflict_places(self, place: int) -> list[int]:
-        """The same, by place."""
-        linked = self.index.contradictions.get(place, ())
-        return [other for other in linked if other < self.count and self.visible[other]]
+    @cached_property
+    def links(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Contradictions both ways, each once, ascending: places of readable cards, and of the visible others."""
+        ones, others = (self.index.array(name).astype(np.int64) for name in ("link_ones", "link_others"))
+        there = (ones < self.count) & (others < self.count)
+        ones, others = ones[there], others[there]
+        pairs = np.unique(np.concatenate((ones, others)) * max(self.count, 1) + np.concatenate((others, ones)))
+        ones, others = np.divmod(pairs, max(self.count, 1))
+        seen = self.readable[ones] & self.visible[others]
+        return ones[seen], others[seen]
 
     def key(self, ordinal: int) -> CardKey:
         """The card's name."""
         return self.index.key(self.place(ordinal))
 
+    def ref(self, place: int) -> str:
+        """The reference by which the reader names a card."""
+        key = self.index.key(place)
+        return format_ref(key.owner, key.id, self.reader.principal)
+
+    def ref_lengths(self, places: NDArray[Any]) -> NDArray[np.int64]:
+        """Bytes of the references by which the reader names cards."""
+        return self.index.id_lengths(places) + self.prefix_lengths(places)
+
+    def prefix_lengths(self, places: NDArray[Any]) -> NDArray[np.int64]:
+        """Bytes that a reference has more than the id: the owner's name and a colon, where it is another's."""
+        own = self.reader.principal
+        prefixes = [0 if owner == own else len(owner) + 1 for owner, _ in self.index.readers]
+        lengths: NDArray[np.int64] = np.asarray(prefixes, np.int64)[self.column("reader_codes")[places]]
+        return lengths
+
     def kind(self, ordinal: int) -> Kind:
         """What the card is."""
         return Kind(int(self.column("kinds")[self.place(ordinal)]))
-
-    def stance(self, place: int) -> Stance:
-        """What the card says toward the thing it is about."""
-        return Stance(int(self.column("stances")[place]))
 
     def place(self, ordinal: int) -> int:
         """The place of a card that is there."""
@@ -118,8 +154,7 @@ class View:
 
     def open_obligations(self) -> NDArray[np.bool_]:
         """Visible obligations that nothing has resolved by the revision."""
-        resolved = _by(self.index.resolved_at[: self.count], self.revision)
-        return self._of_kind(Kind.OBLIGATION) & ~resolved
+        return self._of_kind(Kind.OBLIGATION) & ~self._ended(RESOLVED)
 
     def constraints(self) -> NDArray[np.bool_]:
         """Visible constraints."""
@@ -137,6 +172,27 @@ class View:
         kinds: NDArray[np.bool_] = self.column("kinds") == kind
         return self.visible & kinds
 
+    def _endings(self, kind: int) -> NDArray[np.int64]:
+        """Rows of the index's endings of a kind that have come by the revision and that the reader may know of."""
+        by = self.index.array("ended_by")
+        told = self.index.array("ended_kinds") == kind
+        told &= self.index.array("ended_revisions") <= self.revision
+        rows = np.flatnonzero(told)
+        return rows[(by[rows] == NO_CARD) | self.readable[by[rows]]] if len(rows) else rows
+
+    def _ended(self, kind: int) -> NDArray[np.bool_]:
+        ended = np.zeros(self.count, np.bool_)
+        ended[self.index.array("ended_places")[self._endings(kind)]] = True
+        return ended
+
+    def _ending(self, ordinal: int, kind: int) -> Ending | None:
+        rows = self._endings(kind)
+        rows = rows[self.index.array("ended_places")[rows] == self.place(ordinal)]
+        if not len(rows):
+            return None
+        by = int(self.index.array("ended_by")[rows[0]])
+        return int(self.index.array("ended_revisions")[rows[0]]), None if by == NO_CARD else self.index.key(by)
+
     def _seen(
         self, places: NDArray[np.uint32], weights: NDArray[np.uint8]
     ) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
@@ -146,15 +202,9 @@ class View:
         seen = self.visible[places]
         return (places, weights) if seen.all() else (places[seen], weights[seen])
 
-    def _place(self, key_hash: int) -> int | None:
-        place = self.index.place_of(key_hash)
-        return place if place is not None and place < self.count else None
-
-    def _ref(self, place: int) -> str:
-        key = self.index.key(place)
-        return format_ref(key.owner, key.id, self.reader.principal)
-
-
-def _by(revisions: NDArray[np.int64], revision: int) -> NDArray[np.bool_]:
-    """Which of these endings had come by `revision` (0: none at all)."""
-    return (revisions > 0) & (revisions <= revision)
+    def _place(self, owner: str, card_id: str) -> int | None:
+        """The card of this name, where it is there by the revision and readable."""
+        for place in self.index.keys.find(CardKey(owner, card_id).hash):
+            if place < self.count and self.readable[place] and self.index.key(place) == CardKey(owner, card_id):
+                return place
+        return None

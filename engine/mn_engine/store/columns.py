@@ -50,8 +50,15 @@ def bulk_row(prepared: PreparedCard) -> tuple[object, ...]:
 
 
 def card_meta(card: Card) -> str:
-    """The `meta` column: the whole card in canonical JSON."""
-    return encoded(card.as_json()).decode("utf-8")
+    """The `meta` column: the card in canonical JSON, without its text, which has a column of its own."""
+    meta = card.as_json()
+    del meta["text"]
+    return encoded(meta).decode("utf-8")
+
+
+def card_of(text: str, meta: str) -> Card:
+    """The inverse of the `text` and `meta` columns."""
+    return Card.from_json({**json.loads(meta), "text": text})
 
 
 def acl_text(acl: Acl) -> str:
@@ -76,8 +83,8 @@ def event_of_table(cards: pa.Table, *, owner: str, key: str, fingerprint: str) -
     check_table(cards)
     prepared = []
     for row in cards.to_pylist():
-        card = Card.from_json(json.loads(row["meta"]))
-        if card.owner != owner or card.id != row["id"] or card.text != row["text"] or card.relations:
+        card = card_of(row["text"], row["meta"])
+        if card.owner != owner or card.id != row["id"] or card.relations:
             raise InvalidInput("a bulk row's meta is not of its card", field="cards.meta")
         analysis = Analysis(
             version=row["analysis_version"],

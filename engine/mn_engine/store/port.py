@@ -82,7 +82,7 @@ BULK_CARDS: Final = pa.schema(
     [
         *(field for field in INDEX_CARDS if field.name not in ("ordinal", "owner")),
         ("text", pa.string()),
-        ("meta", pa.string()),  # canonical JSON of Card.as_json
+        ("meta", pa.string()),  # canonical JSON of Card.as_json, without the text
     ]
 )
 """One row a card of a bulk event; `owner` and ordinals are the event's. Cards of a bulk event carry no relations."""

@@ -1,0 +1,201 @@
+"""Large artifacts as files: content-addressed, written once, durable before anything cites them.
+
+A file is written under a temporary name, fsynced, renamed to its hash, and the directory fsynced, in that order,
+before the handle is committed to the record. What a crash leaves behind is a temporary file or a file that nothing
+cites; both are swept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import secrets
+import shutil
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from mn_contract.errors import InvalidInput, NotFound, StorageFull
+from mn_contract.limits import ARTIFACT_BYTES_MAX, ARTIFACT_INLINE_BYTES_MAX
+from mn_engine.domain.artifacts import check_range
+
+_TEMPORARY: Final = ".part"
+
+
+class BlobStore:
+    """Files `root/run_key/sha256`. Thread-safe."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._lock = threading.Lock()
+        self._arriving: set[str] = set()
+
+    def arrive(self, run_key: str) -> Arrival:
+        """Begins a blob."""
+        return Arrival(self, run_key)
+
+    def read(self, run_key: str, sha256: str, start: int, end: int) -> bytes:
+        """Bytes [start, end). Raises NotFound where the file is gone, InvalidInput past its end."""
+        try:
+            descriptor = os.open(self.root / run_key / sha256, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError as error:
+            raise NotFound("an artifact's file is gone from the record's folder") from error
+        try:
+            check_range(os.fstat(descriptor).st_size, start, end)
+            return os.pread(descriptor, end - start, start)
+        finally:
+            os.close(descriptor)
+
+    def remove_run(self, run_key: str) -> int:
+        """Unlinks all blobs of a run; answers their bytes."""
+        folder = self.root / run_key
+        if not folder.is_dir():
+            return 0
+        freed = sum(file.stat().st_size for file in folder.iterdir())
+        shutil.rmtree(folder)
+        sync_directory(self.root)
+        return freed
+
+    def sweep(self, cited: Iterable[tuple[str, str]]) -> int:
+        """Unlinks what is neither cited, as (run_key, sha256), nor arriving; answers the bytes given back."""
+        keep = set(cited)
+        freed = 0
+        with self._lock:
+            for file in list(self._files()):
+                name = f"{file.parent.name}/{file.name}"
+                if (file.parent.name, file.name) not in keep and name not in self._arriving:
+                    freed += file.stat().st_size
+                    file.unlink()
+        return freed
+
+    def _files(self) -> Iterator[Path]:
+        if self.root.is_dir():
+            for folder in self.root.iterdir():
+                if folder.is_dir():
+                    yield from folder.iterdir()
+
+    def announce(self, name: str) -> None:
+        """A file that must not be swept yet."""
+        with self._lock:
+            self._arriving.add(name)
+
+    def settle(self, name: str) -> None:
+        """A file that is cited by now, or gone."""
+        with self._lock:
+            self._arriving.discard(name)
+
+
+class Arrival:
+    """Bytes on their way in: kept in memory up to the inline limit, in a temporary file beyond it."""
+
+    def __init__(self, blobs: BlobStore, run_key: str) -> None:
+        self._blobs = blobs
+        self._run_key = run_key
+        self._hash = hashlib.sha256()
+        self._head = bytearray()
+        self._file: int | None = None
+        self._names: list[str] = []
+        self._path: Path | None = None
+        self.size = 0
+
+    @property
+    def sha256(self) -> str:
+        """The hash of the bytes so far."""
+        return self._hash.hexdigest()
+
+    @property
+    def inline(self) -> bytes | None:
+        """All bytes, where they are few enough to lie in the record."""
+        return bytes(self._head) if self._file is None else None
+
+    def write(self, chunk: bytes) -> None:
+        """Adds bytes. Raises InvalidInput over the size limit, StorageFull where the disk is."""
+        self.size += len(chunk)
+        if self.size > ARTIFACT_BYTES_MAX:
+            raise InvalidInput(f"an artifact is at most {ARTIFACT_BYTES_MAX} bytes", field="chunk")
+        self._hash.update(chunk)
+        if self._file is None:
+            self._head += chunk
+            if len(self._head) <= ARTIFACT_INLINE_BYTES_MAX:
+                return
+            chunk = bytes(self._head)
+            self._open()
+        with _full_is_typed():
+            write_all(self._descriptor, chunk)
+
+    def settle_file(self) -> None:
+        """Makes the file durable under its hash. Where it is there already, the new copy takes its place: same
+        bytes."""
+        assert self._path is not None, "there is no file"
+        target = self._path.with_name(self.sha256)
+        self._announce(target.name)
+        with _full_is_typed():
+            os.fsync(self._descriptor)
+        self._close()
+        os.rename(self._path, target)
+        self._path = None
+        sync_directory(target.parent)
+        sync_directory(self._blobs.root)
+        sync_directory(self._blobs.root.parent)
+
+    def end(self) -> None:
+        """Forgets what is temporary. Idempotent."""
+        self._close()
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+            self._path = None
+        for name in self._names:
+            self._blobs.settle(name)
+        self._names.clear()
+
+    @property
+    def _descriptor(self) -> int:
+        assert self._file is not None, "there is no file"
+        return self._file
+
+    def _open(self) -> None:
+        folder = self._blobs.root / self._run_key
+        with _full_is_typed():
+            folder.mkdir(parents=True, exist_ok=True)
+            self._path = folder / (secrets.token_hex(16) + _TEMPORARY)
+            self._announce(self._path.name)
+            self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+
+    def _announce(self, name: str) -> None:
+        full = f"{self._run_key}/{name}"
+        self._blobs.announce(full)
+        self._names.append(full)
+
+    def _close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Writes all of `data`: a write may take less than it is given."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def sync_directory(folder: Path) -> None:
+    """Makes names in `folder` durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _full_is_typed() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise StorageFull("the disk is full; the artifact was not kept. Make room and retry") from error
+        raise

@@ -1,0 +1,260 @@
+"""Reads of the record: rows to domain values. Every query names its run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+
+from mn_contract.errors import NotFound
+from mn_contract.invocations import MAY_BE_BILLED, Attempt, State
+from mn_engine.domain.access import OPEN, Acl
+from mn_engine.domain.artifacts import Artifact
+from mn_engine.domain.cards import CardKey, StoredCard
+from mn_engine.domain.events import EventReceipt
+from mn_engine.domain.runs import Removal, Run, RunState, Tombstone
+from mn_engine.store.columns import acl_text, card_of
+from mn_engine.store.duckdb.connection import rows, table
+from mn_engine.store.duckdb.facts import Hashes, RunFacts, event_hash, handle_hash
+from mn_engine.store.duckdb.schema import HEADS, INVOCATIONS
+from mn_engine.store.port import (
+    INDEX_CARDS,
+    INDEX_ENDINGS,
+    INDEX_RELATIONS,
+    RESOLVED,
+    SUPERSEDED,
+    IndexColumns,
+)
+
+_HEAD = ", ".join(HEADS.names)
+_INVOCATION = ", ".join(INVOCATIONS.names[3:])
+
+
+def find_head(cursor: duckdb.DuckDBPyConnection, run_key: str) -> Run:
+    """The run's newest head. Raises NotFound."""
+    found = rows(cursor, f"SELECT {_HEAD} FROM heads WHERE run_key = ? ORDER BY seq DESC LIMIT 1", [run_key])
+    if not found:
+        raise NotFound("there is no such run; open it first")
+    head = dict(zip(HEADS.names, found[0], strict=True))
+    tombstone = None
+    if head["cleared_at"] is not None:
+        tombstone = Tombstone(
+            revision=head["revision"],
+            root=head["root"],
+            cleared_at=head["cleared_at"],
+            removal=Removal(head["removal"]),
+        )
+    return Run(
+        job_id=head["job_id"],
+        run_id=head["run_id"],
+        state=RunState(head["state"]),
+        revision=head["revision"],
+        root=head["root"],
+        stored_bytes=head["stored_bytes"],
+        max_stored_bytes=head["max_stored_bytes"],
+        opened_at=head["opened_at"],
+        reason=head["reason"],
+        tombstone=tombstone,
+    )
+
+
+def load_facts(cursor: duckdb.DuckDBPyConnection, run_key: str) -> RunFacts:
+    """What the writer keeps of a run. Raises NotFound."""
+    head = find_head(cursor, run_key)
+    hashes = {
+        name: Hashes(cursor.execute(f"SELECT {column} AS h FROM {of} WHERE run_key = ?", [run_key]).fetchnumpy()["h"])
+        for name, of, column in (
+            ("events", "events", "name_hash"),
+            ("cards", "cards", "key_hash"),
+            ("handles", "artifacts", "name_hash"),
+        )
+    }
+    return RunFacts(head=head, run_calls=count_calls(cursor, run_key), **hashes)
+
+
+def max_seq(cursor: duckdb.DuckDBPyConnection) -> int:
+    """The largest number that a row of which the newest counts has."""
+    found = rows(
+        cursor,
+        "SELECT greatest((SELECT coalesce(max(seq), 0) FROM heads), (SELECT coalesce(max(seq), 0) FROM invocations))",
+    )
+    return int(found[0][0])
+
+
+def find_event(cursor: duckdb.DuckDBPyConnection, run_key: str, owner: str, key: str) -> EventReceipt | None:
+    """The receipt of a committed event."""
+    found = rows(
+        cursor,
+        "SELECT revision, fingerprint, cards FROM events WHERE run_key = ? AND name_hash = ? AND owner = ? AND key = ?",
+        [run_key, event_hash(owner, key), owner, key],
+    )
+    if not found:
+        return None
+    revision, fingerprint, ids = found[0]
+    cards = tuple(CardKey(owner, card_id) for card_id in json.loads(ids))
+    return EventReceipt(key=key, revision=revision, replayed=False, fingerprint=fingerprint, cards=cards)
+
+
+def find_cards(cursor: duckdb.DuckDBPyConnection, run_key: str, keys: Sequence[CardKey]) -> set[CardKey]:
+    """Those of the keys that the run has."""
+    if not keys:
+        return set()
+    hashes = _numbers(key.hash for key in keys)
+    found = rows(cursor, f"SELECT owner, id FROM cards WHERE run_key = ? AND key_hash IN ({hashes})", [run_key])
+    return {CardKey(owner, card_id) for owner, card_id in found} & set(keys)
+
+
+def find_handles(cursor: duckdb.DuckDBPyConnection, run_key: str, sha256: str) -> tuple[Artifact, ...]:
+    """All handles of an artifact, in the order they were put."""
+    found = rows(
+        cursor,
+        "SELECT size, media_type, owner, acl FROM artifacts WHERE run_key = ? AND sha256 = ?",
+        [run_key, sha256],
+    )
+    return tuple(
+        Artifact(
+            sha256=sha256,
+            size=size,
+            media_type=media_type,
+            owner=owner,
+            acl=Acl.from_json(json.loads(acl)) if acl else OPEN,
+        )
+        for size, media_type, owner, acl in found
+    )
+
+
+def has_handle(cursor: duckdb.DuckDBPyConnection, run_key: str, handle: Artifact) -> bool:
+    """Whether exactly this handle is there."""
+    return bool(
+        rows(
+            cursor,
+            "SELECT 1 FROM artifacts WHERE run_key = ? AND name_hash = ? AND sha256 = ? AND media_type = ?"
+            " AND owner = ? AND acl = ? LIMIT 1",
+            [run_key, handle_hash(handle), handle.sha256, handle.media_type, handle.owner, acl_text(handle.acl)],
+        )
+    )
+
+
+def find_blobs(cursor: duckdb.DuckDBPyConnection, run_key: str, hashes: Sequence[str]) -> dict[str, bytes | None]:
+    """sha256 -> bytes (None where they lie in a file), of those artifacts that the run has."""
+    if not hashes:
+        return {}
+    listed = ", ".join(["?"] * len(hashes))
+    known = rows(cursor, f"SELECT sha256 FROM artifacts WHERE run_key = ? AND sha256 IN ({listed})", [run_key, *hashes])
+    found = rows(
+        cursor,
+        f"SELECT sha256, data FROM artifact_bytes WHERE run_key = ? AND sha256 IN ({listed})",
+        [run_key, *hashes],
+    )
+    blobs: dict[str, bytes | None] = {sha256: None for (sha256,) in known}
+    return blobs | dict(found)
+
+
+def find_index_columns(
+    cursor: duckdb.DuckDBPyConnection, run_key: str, low: int, high: int, revisions: tuple[int, int]
+) -> IndexColumns:
+    """Rows of cards with ordinals in [low, high) and of endings in (revisions[0], revisions[1]]."""
+    columns = ", ".join(INDEX_CARDS.names)
+    bounds = [run_key, low, high]
+    cards = table(
+        cursor,
+        f"SELECT {columns} FROM cards WHERE run_key = ? AND ordinal >= ? AND ordinal < ?",
+        bounds,
+        INDEX_CARDS,
+    )
+    relations = table(
+        cursor,
+        "SELECT source_ordinal, type, target_hash FROM relations"
+        " WHERE run_key = ? AND source_ordinal >= ? AND source_ordinal < ?",
+        bounds,
+        INDEX_RELATIONS,
+    )
+    endings = table(
+        cursor,
+        "SELECT revision, target_hash, kind, by_hash FROM endings WHERE run_key = ? AND revision > ? AND revision <= ?",
+        [run_key, *revisions],
+        INDEX_ENDINGS,
+    )
+    return IndexColumns(cards=cards, relations=relations, endings=endings)
+
+
+def find_stored(
+    cursor: duckdb.DuckDBPyConnection, run_key: str, ordinals: Sequence[int], revision: int
+) -> list[StoredCard]:
+    """Cards in the order asked, and what became of them up to `revision`. Raises NotFound."""
+    found = {
+        ordinal: (key_hash, card_of(text, meta))
+        for ordinal, key_hash, text, meta in rows(
+            cursor,
+            f"SELECT ordinal, key_hash, text, meta FROM cards WHERE run_key = ? AND ordinal IN ({_numbers(ordinals)})",
+            [run_key],
+        )
+    }
+    if len(found) != len(set(ordinals)):
+        raise NotFound("there is no such card in this run")
+    ended = _find_endings(cursor, run_key, [key_hash for key_hash, _ in found.values()], revision)
+    stored = []
+    for ordinal in ordinals:
+        key_hash, card = found[ordinal]
+        superseded = ended.get((key_hash, SUPERSEDED))
+        resolved = ended.get((key_hash, RESOLVED))
+        stored.append(
+            StoredCard(
+                card=card,
+                ordinal=ordinal,
+                superseded_revision=superseded and superseded[0],
+                superseded_by=superseded and superseded[1],
+                resolved_revision=resolved and resolved[0],
+            )
+        )
+    return stored
+
+
+def find_invocations(cursor: duckdb.DuckDBPyConnection, run_key: str, principal: str, name: str) -> dict[int, Attempt]:
+    """The newest row of each attempt of an invocation."""
+    found = rows(
+        cursor,
+        f"SELECT {_INVOCATION} FROM invocations WHERE run_key = ? AND principal = ? AND name = ? ORDER BY seq",
+        [run_key, principal, name],
+    )
+    attempts = {}
+    for row in found:
+        values = dict(zip(INVOCATIONS.names[3:], row, strict=True))
+        values["state"] = State(values["state"])
+        attempts[values["attempt"]] = Attempt(**values)
+    return attempts
+
+
+def count_calls(cursor: duckdb.DuckDBPyConnection, run_key: str) -> int:
+    """Attempts of the run that may have been billed."""
+    billed = ", ".join(f"'{state.value}'" for state in sorted(MAY_BE_BILLED, key=lambda state: state.value))
+    found = rows(
+        cursor,
+        f"SELECT count(*) FILTER (WHERE state IN ({billed})) FROM (SELECT arg_max(state, seq) AS state"
+        " FROM invocations WHERE run_key = ? GROUP BY principal, name, attempt)",
+        [run_key],
+    )
+    return int(found[0][0])
+
+
+def _find_endings(
+    cursor: duckdb.DuckDBPyConnection, run_key: str, key_hashes: list[int], revision: int
+) -> dict[tuple[int, int], tuple[int, CardKey | None]]:
+    if not key_hashes:
+        return {}
+    found = rows(
+        cursor,
+        "SELECT target_hash, kind, revision, by_owner, by_id FROM endings WHERE run_key = ? AND revision <= ?"
+        f" AND target_hash IN ({_numbers(key_hashes)}) ORDER BY revision DESC, rowid DESC",
+        [run_key, revision],
+    )
+    return {
+        (target, kind): (at, None if by_owner is None else CardKey(by_owner, by_id))
+        for target, kind, at, by_owner, by_id in found
+    }
+
+
+def _numbers(numbers: Any) -> str:
+    return ", ".join(str(int(number)) for number in numbers)

@@ -1,0 +1,154 @@
+"""Tables and migrations of the record, and every statement whose text another SQL dialect would change.
+
+All tables are insert-only: what a run or a card has become is told by later rows. There are no primary keys: the writer
+guards uniqueness itself, because DuckDB's index costs bulk inserts their speed and one violation aborts everybody's
+transaction. `run_key` comes first everywhere, so that the same tables can be distributed by it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+
+from mn_contract.errors import DependencyUnavailable
+from mn_engine.store.port import INDEX_CARDS
+
+HEADS: Final = pa.schema(
+    [
+        ("run_key", pa.string()),
+        ("seq", pa.int64()),
+        ("job_id", pa.string()),
+        ("run_id", pa.string()),
+        ("state", pa.uint8()),
+        ("revision", pa.int64()),
+        ("root", pa.string()),
+        ("stored_bytes", pa.int64()),
+        ("max_stored_bytes", pa.int64()),
+        ("opened_at", pa.int64()),
+        ("reason", pa.string()),
+        ("cleared_at", pa.int64()),
+        ("removal", pa.uint8()),
+    ]
+)
+EVENTS: Final = pa.schema(
+    [
+        ("run_key", pa.string()),
+        ("revision", pa.int64()),
+        ("name_hash", pa.uint64()),
+        ("owner", pa.string()),
+        ("key", pa.string()),
+        ("fingerprint", pa.string()),
+        ("cards", pa.string()),
+    ]
+)
+ARTIFACTS: Final = pa.schema(
+    [
+        ("run_key", pa.string()),
+        ("name_hash", pa.uint64()),
+        ("sha256", pa.string()),
+        ("size", pa.int64()),
+        ("media_type", pa.string()),
+        ("owner", pa.string()),
+        ("acl", pa.string()),
+        ("inline", pa.bool_()),
+    ]
+)
+ARTIFACT_BYTES: Final = pa.schema([("run_key", pa.string()), ("sha256", pa.string()), ("data", pa.binary())])
+CARDS: Final = pa.schema([("run_key", pa.string()), *INDEX_CARDS, ("text", pa.string()), ("meta", pa.string())])
+RELATIONS: Final = pa.schema(
+    [("run_key", pa.string()), ("source_ordinal", pa.int64()), ("type", pa.string()), ("target_hash", pa.uint64())]
+)
+ENDINGS: Final = pa.schema(
+    [
+        ("run_key", pa.string()),
+        ("revision", pa.int64()),
+        ("target_hash", pa.uint64()),
+        ("kind", pa.uint8()),
+        ("by_hash", pa.uint64()),
+        ("by_owner", pa.string()),
+        ("by_id", pa.string()),
+    ]
+)
+INVOCATIONS: Final = pa.schema(
+    [
+        ("run_key", pa.string()),
+        ("seq", pa.int64()),
+        ("principal", pa.string()),
+        ("name", pa.string()),
+        ("attempt", pa.int64()),
+        ("state", pa.string()),
+        ("epoch", pa.int64()),
+        ("holder", pa.string()),
+        ("lease_until_ms", pa.int64()),
+        ("fingerprint", pa.string()),
+        ("request_sha256", pa.string()),
+        ("retry", pa.string()),
+        ("response", pa.binary()),
+        ("usable", pa.bool_()),
+        ("evidence", pa.string()),
+    ]
+)
+TABLES: Final = {
+    "heads": HEADS,
+    "events": EVENTS,
+    "artifacts": ARTIFACTS,
+    "artifact_bytes": ARTIFACT_BYTES,
+    "cards": CARDS,
+    "relations": RELATIONS,
+    "endings": ENDINGS,
+    "invocations": INVOCATIONS,
+}
+"""Name -> columns of the newest schema version."""
+
+_SQL_TYPES: Final = {
+    pa.string(): "VARCHAR",
+    pa.int64(): "BIGINT",
+    pa.uint64(): "UBIGINT",
+    pa.uint32(): "UINTEGER",
+    pa.uint16(): "USMALLINT",
+    pa.uint8(): "UTINYINT",
+    pa.bool_(): "BOOLEAN",
+    pa.binary(): "BLOB",
+}
+
+
+def create(table: str, schema: pa.Schema, *, catalog: str = "") -> str:
+    """The statement that makes a table."""
+    columns = ", ".join(f'"{item.name}" {_SQL_TYPES[item.type]}' for item in schema)
+    return f"CREATE TABLE {catalog}{table} ({columns})"
+
+
+_VERSION_1: Final = tuple(create(table, schema) for table, schema in TABLES.items())
+MIGRATIONS: Final = (_VERSION_1,)
+"""Statements that lead from version i to i + 1. A migration that was released is never edited; `TABLES` is what all of
+them together make (a test holds the two together)."""
+VERSION: Final = len(MIGRATIONS)
+SETTINGS: Final = {
+    "threads": 2,
+    "preserve_insertion_order": True,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+}
+
+
+def migrate(connection: duckdb.DuckDBPyConnection, now: int) -> None:
+    """Brings a record to VERSION, each step in a transaction of its own. Raises DependencyUnavailable for a newer
+    one."""
+    connection.execute("CREATE TABLE IF NOT EXISTS schema_versions (version BIGINT, applied_at BIGINT)")
+    found: tuple[Any] | None = connection.execute("SELECT coalesce(max(version), 0) FROM schema_versions").fetchone()
+    assert found is not None
+    if found[0] > VERSION:
+        raise DependencyUnavailable(
+            f"the record has schema version {found[0]} and this engine knows {VERSION}: use a newer engine",
+            dependency="store",
+            found=found[0],
+            known=VERSION,
+        )
+    for version in range(found[0], VERSION):
+        connection.execute("BEGIN")
+        for statement in MIGRATIONS[version]:
+            connection.execute(statement)
+        connection.execute("INSERT INTO schema_versions VALUES (?, ?)", [version + 1, now])
+        connection.execute("COMMIT")

@@ -1,0 +1,307 @@
+"""The store's port over DuckDB."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from mn_contract.errors import NotFound, StorageFull
+from mn_contract.invocations import Attempt
+from mn_engine.domain.access import Acl
+from mn_engine.domain.artifacts import Artifact, check_hash, check_range
+from mn_engine.domain.cards import StoredCard, ordinal_of
+from mn_engine.domain.events import Batch, BatchReceipt, EventReceipt
+from mn_engine.domain.runs import Removal, Run, RunState, Tombstone
+from mn_engine.domain.scope import run_key as key_of_run
+from mn_engine.store.blobs import Arrival, BlobStore
+from mn_engine.store.columns import check_table
+from mn_engine.store.decide import check_deadline
+from mn_engine.store.duckdb import compaction, plans, queries
+from mn_engine.store.duckdb.connection import Database
+from mn_engine.store.duckdb.facts import FactsCache
+from mn_engine.store.duckdb.schema import migrate
+from mn_engine.store.duckdb.writer import GROUP_MAX, Planning, Writer
+from mn_engine.store.lock import RecordLock
+from mn_engine.store.port import (
+    DecideInvocation,
+    Expired,
+    IndexColumns,
+    Invocations,
+    OnCommit,
+    Upload,
+    never,
+)
+
+FREE_BYTES_FLOOR: Final = 128 * 1024 * 1024
+"""Below this much free disk nothing is written, so that a checkpoint never meets a full one."""
+HEADS_MAX: Final = 10_000
+
+
+class DuckDBStore:
+    """A record in one file, with its large artifacts in a folder beside it. Open it once in a process."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        group_max: int = GROUP_MAX,
+        free_bytes_floor: int = FREE_BYTES_FLOOR,
+        free_bytes: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,
+        settings: dict[str, Any] | None = None,
+    ) -> None:
+        path = path.resolve()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        self._floor = free_bytes_floor
+        self._free_bytes = free_bytes
+        self._heads: dict[str, Run] = {}
+        self._heads_lock = threading.Lock()
+        self._listeners: list[OnCommit] = []
+        self._closed = False
+        self._lock = RecordLock(path)
+        try:
+            self._blobs = BlobStore(path.with_name(path.name + ".blobs"))
+            compaction.finish(path)
+            self._database = Database(path, readers=max(os.cpu_count() or 1, 1), settings=settings)
+            migrate(self._database.write, time.time_ns() // 1000)
+            self._seq = itertools.count(queries.max_seq(self._database.write) + 1)
+        except BaseException:
+            self._lock.release()
+            raise
+        facts = FactsCache(lambda run_key: queries.load_facts(self._database.write, run_key))
+        self._writer = Writer(
+            self._database,
+            facts,
+            group_max=group_max,
+            before_group=self._check_free,
+            next_seq=lambda: next(self._seq),
+            committed=self._committed,
+        )
+        self._facts = facts
+
+    # Runs.
+
+    def open_run(self, job_id: str, run_id: str, *, max_stored_bytes: int | None, now: int) -> Run:
+        run_key = key_of_run(job_id, run_id)
+        try:
+            head = self.run(run_key)
+        except NotFound:
+            head = None
+        if head is not None and max_stored_bytes in (None, head.max_stored_bytes):
+            head.check_readable()
+            return head
+
+        def plan(planning: Planning) -> Run:
+            try:
+                run = planning.head(run_key)
+            except NotFound:
+                run = Run(job_id=job_id, run_id=run_id, opened_at=now)
+            run.check_readable()
+            if max_stored_bytes is not None:
+                run = replace(run, max_stored_bytes=max_stored_bytes)
+            plans.stage_head(planning, run_key, run)
+            return run
+
+        opened: Run = self._writer.write(plan)
+        return opened
+
+    def run(self, run_key: str) -> Run:
+        head = self._heads.get(run_key)
+        if head is None:
+            with self._database.read() as cursor:
+                found = queries.find_head(cursor, run_key)
+            with self._heads_lock:
+                head = self._heads.setdefault(run_key, found)
+        return head
+
+    def cancel_run(self, run_key: str, *, reason: str) -> Run:
+        def plan(planning: Planning) -> Run:
+            run = planning.head(run_key)
+            run.check_readable()
+            if run.state is RunState.OPEN:
+                run = replace(run, state=RunState.CANCELLED, reason=reason)
+                plans.stage_head(planning, run_key, run)
+            return run
+
+        cancelled: Run = self._writer.write(plan)
+        return cancelled
+
+    def clear_run(self, run_key: str, *, reason: str, now: int) -> Tombstone:
+        def plan(planning: Planning) -> Tombstone:
+            run = planning.head(run_key)
+            if run.tombstone is None:
+                stone = Tombstone(revision=run.revision, root=run.root, cleared_at=now, removal=Removal.LOGICAL)
+                run = replace(run, state=RunState.CLEARED, reason=reason, stored_bytes=0, tombstone=stone)
+                plans.stage_head(planning, run_key, run)
+            assert run.tombstone is not None
+            return run.tombstone
+
+        cleared: Tombstone = self._writer.write(plan)
+        return cleared
+
+    # Writes.
+
+    def commit(self, batch: Batch, *, expired: Expired = never) -> BatchReceipt:
+        check_deadline(expired)
+        receipt: BatchReceipt = self._writer.write(lambda planning: plans.plan_batch(planning, batch, expired))
+        return receipt
+
+    def commit_table(self, run_key: str, *, owner: str, key: str, fingerprint: str, cards: pa.Table) -> BatchReceipt:
+        check_table(cards)
+        receipt: BatchReceipt = self._writer.write(
+            lambda planning: plans.plan_table(
+                planning, run_key, owner=owner, key=key, fingerprint=fingerprint, cards=cards
+            )
+        )
+        return receipt
+
+    def event(self, run_key: str, owner: str, key: str) -> EventReceipt | None:
+        self.run(run_key).check_readable()
+        with self._database.read() as cursor:
+            return queries.find_event(cursor, run_key, owner, key)
+
+    # Artifacts.
+
+    def upload(self, run_key: str) -> Upload:
+        self.run(run_key).check_writable()
+        return _Upload(self, run_key, self._blobs.arrive(run_key))
+
+    def artifacts(self, run_key: str, sha256: str) -> tuple[Artifact, ...]:
+        self.run(run_key).check_readable()
+        with self._database.read() as cursor:
+            return queries.find_handles(cursor, run_key, sha256)
+
+    def read_ranges(self, run_key: str, ranges: Sequence[tuple[str, int, int]]) -> list[bytes]:
+        self.run(run_key).check_readable()
+        with self._database.read() as cursor:
+            blobs = queries.find_blobs(cursor, run_key, list({sha256 for sha256, _, _ in ranges}))
+        return [self._range(run_key, blobs, span) for span in ranges]
+
+    def keep_upload(self, run_key: str, handle: Artifact, arrival: Arrival) -> Artifact:
+        """Commits an upload's handle; its bytes are in a durable file or travel with it."""
+        data = arrival.inline
+        if data is None:
+            self._check_free()
+            arrival.settle_file()
+        kept: Artifact = self._writer.write(lambda planning: plans.plan_handle(planning, run_key, handle, data))
+        return kept
+
+    # Reads.
+
+    def index_columns(self, run_key: str, *, after: int, upto: int) -> IndexColumns:
+        self.run(run_key).check_readable()
+        with self._database.read() as cursor:
+            return queries.find_index_columns(
+                cursor, run_key, ordinal_of(after + 1, 0), ordinal_of(upto + 1, 0), (after, upto)
+            )
+
+    def cards(self, run_key: str, ordinals: Sequence[int], *, revision: int) -> list[StoredCard]:
+        self.run(run_key).check_readable()
+        if not ordinals:
+            return []
+        if max(ordinals) >= ordinal_of(revision + 1, 0):
+            raise NotFound("there is no such card in this run")
+        with self._database.read() as cursor:
+            return queries.find_stored(cursor, run_key, ordinals, revision)
+
+    # Invocations.
+
+    def decide_invocation(
+        self, run_key: str, principal: str, name: str, decide: DecideInvocation
+    ) -> tuple[Attempt, ...]:
+        written: tuple[Attempt, ...] = self._writer.write(
+            lambda planning: plans.plan_invocation(planning, run_key, principal, name, decide)
+        )
+        return written
+
+    def invocations(self, run_key: str, principal: str, name: str) -> Invocations:
+        self.run(run_key).check_readable()
+        with self._database.read() as cursor:
+            by_attempt = queries.find_invocations(cursor, run_key, principal, name)
+            return plans.invocations_of(by_attempt, queries.count_calls(cursor, run_key))
+
+    # The record itself.
+
+    def listen(self, on_commit: OnCommit) -> None:
+        self._listeners.append(on_commit)
+
+    def compact(self) -> int:
+        def work() -> int:
+            self._facts.forget()
+            with self._database.alone():
+                freed = compaction.compact(self._database, self._path, self._blobs)
+            with self._heads_lock:
+                self._heads.clear()
+            return freed
+
+        freed: int = self._writer.exclusively(work)
+        return freed
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._writer.close()
+            self._database.close()
+            self._lock.release()
+
+    def _committed(self, heads: dict[str, Run]) -> None:
+        with self._heads_lock:
+            if len(self._heads) > HEADS_MAX:
+                self._heads.clear()
+            self._heads.update(heads)
+        for run_key, head in heads.items():
+            for on_commit in self._listeners:
+                on_commit(run_key, head.revision, head.state)
+
+    def _check_free(self) -> None:
+        free = self._free_bytes(self._path.parent)
+        if free < self._floor:
+            raise StorageFull(
+                f"{free} bytes are free on the record's disk and {self._floor} must be; nothing was written. Make room",
+                free_bytes=free,
+                floor_bytes=self._floor,
+            )
+
+    def _range(self, run_key: str, blobs: dict[str, bytes | None], span: tuple[str, int, int]) -> bytes:
+        sha256, start, end = span
+        if sha256 not in blobs:
+            raise NotFound("there is no such artifact in this run")
+        data = blobs[sha256]
+        if data is None:
+            return self._blobs.read(run_key, sha256, start, end)
+        check_range(len(data), start, end)
+        return data[start:end]
+
+
+class _Upload:
+    """An artifact on its way into the record."""
+
+    def __init__(self, store: DuckDBStore, run_key: str, arrival: Arrival) -> None:
+        self._store = store
+        self._run_key = run_key
+        self._arrival = arrival
+
+    def write(self, chunk: bytes) -> None:
+        self._arrival.write(chunk)
+        self._store.run(self._run_key).check_room(self._arrival.size)
+
+    def finish(self, *, media_type: str, owner: str, acl: Acl, expected_sha256: str) -> Artifact:
+        try:
+            sha256 = self._arrival.sha256
+            check_hash(sha256, expected_sha256)
+            handle = Artifact(sha256=sha256, size=self._arrival.size, media_type=media_type, owner=owner, acl=acl)
+            return self._store.keep_upload(self._run_key, handle, self._arrival)
+        finally:
+            self._arrival.end()
+
+    def abort(self) -> None:
+        self._arrival.end()
