@@ -1,0 +1,89 @@
+"""The composition root: the only place where stores, indexes, watchers and faces are put together."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from mn_contract.errors import DependencyUnavailable
+from mn_engine.faces.embedded import EmbeddedFace
+from mn_engine.service.engine import Engine
+from mn_engine.service.indexes import Indexes
+from mn_engine.service.watch import Watchers
+from mn_engine.store.duckdb import DuckDBStore
+from mn_engine.store.port import Expired, Store, never
+
+RECORD_NAME: Final = "record.duckdb"
+"""An embedded session's record, in its root."""
+
+
+def engine_over(store: Store) -> Engine:
+    """An engine over an open store, by this machine's clock."""
+    watchers = Watchers()
+    store.listen(watchers.on_commit)
+    return Engine(store=store, indexes=Indexes(store), watchers=watchers, clock=_now)
+
+
+def open_engine(record: Path) -> Engine:
+    """An engine over the DuckDB record at `record`. Raises RecordInUse, DependencyUnavailable."""
+    return engine_over(DuckDBStore(record))
+
+
+def embedded(root: str | Path) -> EmbeddedEngine:
+    """The engine over the record in `root`, shared by all that ask for it in this process; each closes its own handle."""
+    return EmbeddedEngine(_shared(Path(root).resolve() / RECORD_NAME))
+
+
+class EmbeddedEngine:
+    """A handle on a shared engine: the wire's operations, minus the socket."""
+
+    def __init__(self, shared: _Shared) -> None:
+        self._shared: _Shared | None = shared
+        self._face = EmbeddedFace(shared.engine)
+
+    def call(self, method: str, metadata: Mapping[str, str], request: Any, *, expired: Expired = never) -> Any:
+        """Runs an operation; see EmbeddedFace.call."""
+        if self._shared is None:
+            raise DependencyUnavailable("the session is closed", dependency="engine")
+        return self._face.call(method, metadata, request, expired=expired)
+
+    def close(self) -> None:
+        """Lets go; the last handle closes the record. Idempotent."""
+        shared, self._shared = self._shared, None
+        if shared is not None:
+            _release(shared)
+
+
+class _Shared:
+    def __init__(self, record: Path) -> None:
+        self.record = record
+        self.engine = open_engine(record)
+        self.handles = 0
+
+
+_records: dict[Path, _Shared] = {}
+_records_lock = threading.Lock()
+
+
+def _shared(record: Path) -> _Shared:
+    with _records_lock:
+        shared = _records.get(record)
+        if shared is None:
+            shared = _records[record] = _Shared(record)
+        shared.handles += 1
+        return shared
+
+
+def _release(shared: _Shared) -> None:
+    with _records_lock:
+        shared.handles -= 1
+        if not shared.handles:
+            del _records[shared.record]
+            shared.engine.close()
+
+
+def _now() -> int:
+    return time.time_ns() // 1000

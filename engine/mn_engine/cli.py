@@ -1,0 +1,86 @@
+"""`mn-context-engine`: serve a record, compact one, or see the demo.
+
+Heavy parts are imported by the command that needs them, so that --help answers at once. Exit codes: 0 done, 1 refused by
+the engine (the error says why and what to do), 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import NoReturn
+
+import click
+
+from mn_contract.errors import ContextError, InvalidInput
+
+_GRACE_SECONDS = 30.0
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="mn-context")
+def main() -> None:
+    """Membrane: a context engine for long-running AI jobs.
+
+    History grows without bound; every request to a model stays bounded, complete and verified.
+    """
+
+
+@main.command()
+@click.option("--address", metavar="HOST:PORT", help="Where to listen [MN_CONTEXT_ADDR, 127.0.0.1:50052].")
+@click.option("--store", metavar="PATH", help="The record [MN_CONTEXT_STORE, ~/.local/share/membrane/record.duckdb].")
+@click.option("--allow-plaintext", is_flag=True, help="Allow tokens in plain text on an address that is not loopback.")
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+)
+def serve(address: str | None, store: str | None, allow_plaintext: bool, log_level: str) -> None:
+    """Serve a record over gRPC until SIGINT or SIGTERM, which finish what is under way."""
+    from mn_engine.config import serve_config
+    from mn_engine.serving import serve_until_signalled
+
+    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    try:
+        serve_until_signalled(
+            serve_config(address=address, store=store, allow_plaintext=allow_plaintext), grace_seconds=_GRACE_SECONDS
+        )
+    except ContextError as error:
+        _refuse(error)
+
+
+@main.command()
+@click.option("--store", metavar="PATH", help="The record [MN_CONTEXT_STORE, ~/.local/share/membrane/record.duckdb].")
+def compact(store: str | None) -> None:
+    """Physically remove cleared runs from a record that no server has open, and give disk space back."""
+    from mn_engine.bootstrap import open_engine
+    from mn_engine.config import record_path
+
+    try:
+        path = record_path(store=store)
+        if not path.exists():
+            raise InvalidInput(f"there is no record at {path}", field="--store")
+        engine = open_engine(path)
+        try:
+            freed = engine.store.compact()
+        finally:
+            engine.close()
+    except ContextError as error:
+        _refuse(error)
+    click.echo(f"compacted {path}: {freed} bytes given back")
+
+
+@main.command(context_settings={"ignore_unknown_options": True, "help_option_names": []}, add_help_option=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def demo(arguments: tuple[str, ...]) -> NoReturn:
+    """Run the demo: a job larger than any window, end to end, killed in the middle (--help says more)."""
+    import subprocess
+
+    sys.exit(subprocess.call([sys.executable, "-m", "mn_sdk.demo", *arguments]))
+
+
+def _refuse(error: ContextError) -> NoReturn:
+    click.echo(f"mn-context-engine: {error.message} [{error.reason}]", err=True)
+    sys.exit(2 if isinstance(error, InvalidInput) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""Every operation of the table as a gRPC method: scope from metadata, deadline from the call, errors as rich statuses."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, NoReturn
+
+import grpc
+from google.protobuf.message import Message
+from grpc_status import rpc_status
+
+from mn_contract.errors import ContextError, DependencyUnavailable
+from mn_contract.limits import ERROR_DETAIL_BYTES_DEFAULT, ERROR_DETAIL_BYTES_MAX
+from mn_engine.faces.exchange import exchange
+from mn_engine.faces.gate import DETAIL_BYTES_MAX, Gate
+from mn_engine.service.engine import Call, Engine
+from mn_engine.service.operations import OPERATIONS, Operation, Shape
+from mn_engine.wire.codecs import CODECS
+from mn_engine.wire.errors import INTERNAL_MESSAGE, status_of
+
+SERVICE: Final = "mn.context.working.v1.WorkingMemory"
+_log = logging.getLogger("mn_engine.grpc")
+_MAKERS: Final[dict[Shape, Callable[..., grpc.RpcMethodHandler]]] = {
+    Shape.UNARY: grpc.unary_unary_rpc_method_handler,
+    Shape.UPLOAD: grpc.stream_unary_rpc_method_handler,
+    Shape.STREAM: grpc.unary_stream_rpc_method_handler,
+}
+
+
+class Handlers(grpc.GenericRpcHandler):
+    """The operation table as gRPC methods. Serves nothing until an engine is there."""
+
+    def __init__(self, gate: Gate, *, urgent: ThreadPoolExecutor, watching: ThreadPoolExecutor) -> None:
+        self._gate = gate
+        self._engine: Engine | None = None
+        self._methods = {
+            f"/{SERVICE}/{name}": self._method(name, operation, urgent, watching)
+            for name, operation in OPERATIONS.items()
+        }
+
+    def serve(self, engine: Engine) -> None:
+        """From now on calls are answered."""
+        self._engine = engine
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
+        return self._methods.get(handler_call_details.method)
+
+    def _method(
+        self, name: str, operation: Operation, urgent: ThreadPoolExecutor, watching: ThreadPoolExecutor
+    ) -> grpc.RpcMethodHandler:
+        behaviour = self._streamed(name) if operation.shape is Shape.STREAM else self._answered(name)
+        # Calls that must get through when every thread is busy, and those that keep a thread for long, have their own.
+        if operation.urgent:
+            behaviour.experimental_thread_pool = urgent  # type: ignore[attr-defined]
+        elif name == "WatchRevisions":
+            behaviour.experimental_thread_pool = watching  # type: ignore[attr-defined]
+        codec = CODECS[name]
+        return _MAKERS[operation.shape](
+            behaviour, request_deserializer=codec.request.FromString, response_serializer=codec.answer.SerializeToString
+        )
+
+    def _answered(self, name: str) -> Callable[[Any, grpc.ServicerContext], Message]:
+        def answer(request: Any, context: grpc.ServicerContext) -> Message:
+            try:
+                answered: Message = self._exchange(name, request, context)
+            except ContextError as error:
+                abort(context, error)
+            except grpc.RpcError:  # the caller has gone
+                raise
+            except Exception as error:  # noqa: BLE001  (the outermost handler: our faults end in the log, not in text)
+                fail(context, name, error)
+            return answered
+
+        return answer
+
+    def _streamed(self, name: str) -> Callable[[Any, grpc.ServicerContext], Iterator[Message]]:
+        def stream(request: Any, context: grpc.ServicerContext) -> Iterator[Message]:
+            try:
+                yield from self._exchange(name, request, context)
+            except ContextError as error:
+                abort(context, error)
+            except grpc.RpcError:
+                raise
+            except Exception as error:  # noqa: BLE001  (as above)
+                fail(context, name, error)
+
+        return stream
+
+    def _exchange(self, name: str, request: Any, context: grpc.ServicerContext) -> Any:
+        engine = self._engine
+        if engine is None:
+            raise DependencyUnavailable("the record is being opened", dependency="engine", retry_after_ms=500)
+        scope = self._gate.admit(headers(context))
+        _log.debug("%s job=%s run=%s principal=%s", name, scope.job_id, scope.run_id, scope.principal)
+        return exchange(engine, name, scope, Call(expired=lambda: _expired(context)), request)
+
+
+def headers(context: grpc.ServicerContext) -> dict[str, str]:
+    """The call's text metadata. A name given twice has the last value, as in HTTP/2 libraries."""
+    return {item.key: item.value for item in context.invocation_metadata() if isinstance(item.value, str)}
+
+
+def abort(context: grpc.ServicerContext, error: ContextError) -> NoReturn:
+    """Ends the call with the error's status. Always raises."""
+    asked = headers(context).get(DETAIL_BYTES_MAX, "")
+    room = min(int(asked), ERROR_DETAIL_BYTES_MAX) if asked.isdecimal() else ERROR_DETAIL_BYTES_DEFAULT
+    _log.info("refused reason=%s", error.reason)
+    context.abort_with_status(rpc_status.to_status(status_of(error, detail_bytes_max=room)))
+
+
+def fail(context: grpc.ServicerContext, name: str, error: Exception) -> NoReturn:
+    """Ends the call after a fault of ours: type and place go to the log, contents nowhere. Always raises."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    place = f"{at.tb_frame.f_code.co_filename}:{at.tb_lineno}" if at is not None else "?"
+    _log.error("%s failed: %s at %s", name, type(error).__name__, place)
+    context.abort(grpc.StatusCode.INTERNAL, INTERNAL_MESSAGE)
+
+
+def _expired(context: grpc.ServicerContext) -> bool:
+    if not context.is_active():
+        return True
+    remaining = context.time_remaining()
+    return remaining is not None and remaining <= 0
