@@ -35,7 +35,8 @@ def weights(counts: NDArray[np.uint8], lengths: NDArray[np.uint32], terms: Ragge
     tf = counts.astype(np.int32) * np.int32(_SCALE)
     below = tf + np.repeat(norms, terms.lengths())
     rounded = (np.int32(WEIGHT_MAX) * tf + (below >> 1)) // below
-    return np.maximum(rounded, 1).astype(np.uint8)
+    weighed: NDArray[np.uint8] = np.maximum(rounded, 1).astype(np.uint8)
+    return weighed
 
 
 def idf(cards: int, having: int) -> int:

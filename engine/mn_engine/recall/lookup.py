@@ -39,7 +39,10 @@ class Lookup:
         wanted = np.uint64(hashed)
         found: list[int] = []
         for segment in self._segments:
-            low, high = np.searchsorted(segment.hashes, wanted, "left"), np.searchsorted(segment.hashes, wanted, "right")
+            low, high = (
+                np.searchsorted(segment.hashes, wanted, "left"),
+                np.searchsorted(segment.hashes, wanted, "right"),
+            )
             found.extend(segment.places[low:high].tolist())
         return sorted(found)
 

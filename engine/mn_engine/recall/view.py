@@ -20,7 +20,6 @@ from mn_contract.names import format_ref, parse_ref
 from mn_engine.domain.access import OPEN, Acl
 from mn_engine.domain.cards import CardKey, Kind, hash64, ordinal_of
 from mn_engine.domain.scope import Scope
-
 from mn_engine.recall.columns import RESOLVED, SUPERSEDED
 from mn_engine.recall.index import NO_CARD, RunIndex
 

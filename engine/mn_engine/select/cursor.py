@@ -9,63 +9,108 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from mn_contract.canonical import digest
 from mn_contract.errors import InvalidInput
-from mn_contract.limits import CURSOR_BYTES_MAX
+from mn_contract.limits import CANDIDATES_MAX, CURSOR_BYTES_MAX
 from mn_engine.domain.scope import Scope
 
+SKIPPED_MAX: Final = 3000
+"""Cards that a position can remember as passed over: at most 10 KiB as runs of varints, below 16 M cards."""
+assert SKIPPED_MAX > CANDIDATES_MAX, "a page passes over no more than it considers"
 _CHECK_BYTES: Final = 16
+_VARINT_BYTES_MAX: Final = 9
 _PREFIX: Final = "mnc1."
+_WRONG: Final = "the cursor is not one that this request and principal were given; begin without one"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Where a page begins in an order, and which later places were served already (ascending)."""
+    """How far the pages so far have come, in a ranking whose first card is 0.
 
-    start: int
-    served: tuple[int, ...] = ()
+    Cards below `end` were served, but for `skipped` (ascending) and those larger than `room`, the most bytes that any
+    page had for optional cards. From `end` on nothing was served.
+    """
+
+    end: int
+    skipped: tuple[int, ...] = ()
+    room: int = 0
 
 
-START: Final = Position(start=0)
+START: Final = Position(end=0)
 
 
 def encode_cursor(position: Position, *, revision: int, request_digest: str, scope: Scope) -> str:
     """The cursor for `position`, bound to the request and the scope."""
-    bits = _bits(place - position.start for place in position.served)
-    payload = b"".join(_varint(number) for number in (revision, position.start)) + bits
-    check = _check(payload, request_digest, scope)
-    return _PREFIX + base64.urlsafe_b64encode(check + payload).rstrip(b"=").decode("ascii")
+    numbers = [revision, position.end, position.room, *_runs(position.skipped)]
+    payload = b"".join(_varint(number) for number in numbers)
+    text = _PREFIX + _base64(_check(payload, request_digest, scope) + payload)
+    assert len(text) <= CURSOR_BYTES_MAX, "SKIPPED_MAX keeps cursors below this"
+    return text
 
 
 def decode_cursor(text: str, *, request_digest: str, scope: Scope) -> tuple[Position, int]:
     """(position, revision) of a cursor. Raises InvalidInput where it is not one, was altered, or is for something
     else."""
-    wrong = InvalidInput(
-        "the cursor is not one that this request and principal were given; begin without one", field="cursor"
-    )
-    if len(text) > CURSOR_BYTES_MAX or not text.startswith(_PREFIX) or not text.isascii():
-        raise wrong
-    body = text.removeprefix(_PREFIX)
-    try:
-        raw = base64.b64decode(body + "=" * (-len(body) % 4), altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise wrong from error
+    raw = _raw(text)
     check, payload = raw[:_CHECK_BYTES], raw[_CHECK_BYTES:]
     if check != _check(payload, request_digest, scope):
-        raise wrong
-    revision, rest = _read_varint(payload)
-    start, bits = _read_varint(rest)
-    served = tuple(start + place for place in _places(bits))
-    return Position(start=start, served=served), revision
+        raise InvalidInput(_WRONG, field="cursor")
+    numbers = list(_varints(payload))
+    if len(numbers) < 3 or len(numbers) % 2 == 0:
+        raise InvalidInput(_WRONG, field="cursor")
+    revision, end, room, *runs = numbers
+    position = Position(end=end, skipped=_places(runs, end), room=room)
+    if encode_cursor(position, revision=revision, request_digest=request_digest, scope=scope) != text:
+        raise InvalidInput(_WRONG, field="cursor")  # one position has one cursor
+    return position, revision
+
+
+def _raw(text: str) -> bytes:
+    body = text.removeprefix(_PREFIX)
+    if len(text) > CURSOR_BYTES_MAX or body == text or not text.isascii():
+        raise InvalidInput(_WRONG, field="cursor")
+    try:
+        return base64.b64decode(body + "=" * (-len(body) % 4), altchars=b"-_", validate=True)
+    except binascii.Error as error:
+        raise InvalidInput(_WRONG, field="cursor") from error
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
 
 
 def _check(payload: bytes, request_digest: str, scope: Scope) -> bytes:
     bound = [request_digest, scope.job_id, scope.run_id, scope.principal, sorted(scope.roles), payload.hex()]
     return bytes.fromhex(digest(bound))[:_CHECK_BYTES]
+
+
+def _runs(places: tuple[int, ...]) -> Iterator[int]:
+    """Ascending places as (gap before the run, its length), by turns."""
+    at = 0
+    while at < len(places):
+        length = 1
+        while at + length < len(places) and places[at + length] == places[at] + length:
+            length += 1
+        yield places[at] - (places[at - 1] + 1 if at else 0)
+        yield length
+        at += length
+
+
+def _places(runs: list[int], end: int) -> tuple[int, ...]:
+    """The inverse of _runs. Raises InvalidInput where they are too many or go past `end`."""
+    places: list[int] = []
+    at = 0
+    for gap, length in zip(runs[::2], runs[1::2], strict=True):
+        at += gap
+        if len(places) + length > SKIPPED_MAX or at + length > end:
+            raise InvalidInput(_WRONG, field="cursor")
+        places.extend(range(at, at + length))
+        at += length
+    return tuple(places)
 
 
 def _varint(number: int) -> bytes:
@@ -77,22 +122,15 @@ def _varint(number: int) -> bytes:
     return bytes(out)
 
 
-def _read_varint(data: bytes) -> tuple[int, bytes]:
-    number = 0
-    for at, byte in enumerate(data):
-        number |= (byte & 0x7F) << 7 * at
+def _varints(data: bytes) -> Iterator[int]:
+    number = shift = 0
+    for byte in data:
+        if shift >= 7 * _VARINT_BYTES_MAX:
+            raise InvalidInput(_WRONG, field="cursor")
+        number |= (byte & 0x7F) << shift
+        shift += 7
         if not byte & 0x80:
-            return number, data[at + 1 :]
-    return number, b""
-
-
-def _bits(places: Iterable[int]) -> bytes:
-    mask = 0
-    for place in places:
-        mask |= 1 << place
-    return mask.to_bytes((mask.bit_length() + 7) // 8, "little")
-
-
-def _places(bits: bytes) -> list[int]:
-    mask = int.from_bytes(bits, "little")
-    return [place for place in range(mask.bit_length()) if mask >> place & 1]
+            yield number
+            number = shift = 0
+    if shift:
+        raise InvalidInput(_WRONG, field="cursor")

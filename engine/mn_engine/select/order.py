@@ -1,8 +1,9 @@
 """The one order in which optional cards are offered, whatever the budget (invariant 5).
 
-Ranked cards are weighed in windows. Within a window, a card's utility is its score less its redundancy with what stands
-before it (maximal marginal relevance); the window is then ordered by utility per byte, newest first among equals.
-Integers throughout.
+Ranked cards are weighed in windows. Within a window, a card's utility is its score less its redundancy with what was
+picked before it (maximal marginal relevance); the window is then ordered by utility per byte, newest first among
+equals. Windows do not know of each other, so a page deep in the order costs no more than the first. Integers
+throughout.
 """
 
 from __future__ import annotations
@@ -16,14 +17,19 @@ from mn_contract.limits import DIVERSITY_WINDOW
 from mn_engine.recall.index import NO_TERM
 from mn_engine.recall.view import View
 
-_REDUNDANCY_MAX: Final = 1024
-_PENALTY_NUM, _PENALTY_DEN = 1, 2
-"""A fully redundant card keeps half of its score; one with the very same text keeps nothing."""
+_REDUNDANCY_ONE: Final = 1024
+"""Redundancy of a card all of whose sketched terms were picked before."""
+_PENALTY_DEN: Final = 2
+"""A fully redundant card keeps 1 - 1/2 of its score; one with the very same text keeps nothing."""
+_REDUNDANCY_SAME: Final = _PENALTY_DEN * _REDUNDANCY_ONE
 _DENSITY_BITS: Final = 12
+_WORD_BITS: Final = 64
+_PICKED: Final = -1
+"""Below what any card adds."""
 
 
 class Order:
-    """The order of ranked places, worked out window by window as far as it is asked for."""
+    """The order of ranked cards, worked out window by window as far as it is asked for."""
 
     def __init__(
         self, view: View, places: NDArray[np.uint32], scores: NDArray[np.int64], sizes: NDArray[np.int64]
@@ -32,38 +38,23 @@ class Order:
         self._places = places
         self._scores = scores
         self._sizes = sizes
-        self._windows: list[NDArray[np.int64]] = []
+        self._windows: dict[int, list[int]] = {}
 
-    def rank_at(self, position: int) -> int:
-        """Which ranked card (0 is the best) stands at `position` of the order."""
-        window, inside = divmod(position, DIVERSITY_WINDOW)
-        self._reach(window)
-        return int(self._windows[window][inside])
+    def window(self, number: int) -> list[int]:
+        """The ranks (0 is the best) of a window, in the order in which they are offered."""
+        if number not in self._windows:
+            self._windows[number] = self._ordered(number * DIVERSITY_WINDOW)
+        return self._windows[number]
 
-    def head(self, positions: int) -> NDArray[np.int64]:
-        """The ranked cards at the first `positions` of the order."""
-        if not positions:
-            return np.zeros(0, np.int64)
-        self._reach((positions - 1) // DIVERSITY_WINDOW)
-        return np.concatenate(self._windows)[:positions]
-
-    def _reach(self, window: int) -> None:
-        while len(self._windows) <= window:
-            self._windows.append(self._ordered(len(self._windows) * DIVERSITY_WINDOW))
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def _ordered(self, first: int) -> NDArray[np.int64]:
-        part = slice(first, min(first + DIVERSITY_WINDOW, len(self._places)))
-        places, sizes = self._places[part], self._sizes[part]
+    def _ordered(self, first: int) -> list[int]:
+        part = slice(first, first + DIVERSITY_WINDOW)
+        places = self._places[part]
         utilities = marginal_utilities(
-            self._scores[part],
-            self._view.index.sketches(places),
-            self._view.column("text_hashes")[places],
+            self._scores[part], self._view.index.sketches(places), self._view.column("text_hashes")[places]
         )
-        density = (utilities << _DENSITY_BITS) // sizes
-        return first + np.lexsort((-places.astype(np.int64), -density))
+        density = (utilities << _DENSITY_BITS) // self._sizes[part]
+        ranks: list[int] = (first + np.lexsort((-places.astype(np.int64), -density))).tolist()
+        return ranks
 
 
 def marginal_utilities(
@@ -71,34 +62,46 @@ def marginal_utilities(
 ) -> NDArray[np.int64]:
     """What each card adds to those picked before it, greedily by what it adds; ties go to the better rank.
 
-    `scores` are non-increasing; `sketches` has a row of term hashes a card.
+    `scores` are not negative; `sketches` has a row of distinct term hashes a card, padded with NO_TERM.
     """
-    count = len(scores)
-    filled = np.count_nonzero(sketches != NO_TERM, axis=1)
-    redundancy = np.zeros(count, np.int64)
-    utilities = np.zeros(count, np.int64)
-    waiting = np.ones(count, np.bool_)
-    for _ in range(count):
-        adds = np.where(waiting, _less(scores, redundancy), -1)
-        picked = int(np.argmax(adds))
-        utilities[picked] = adds[picked]
-        waiting[picked] = False
-        redundancy = np.maximum(redundancy, _redundancy(picked, sketches, filled))
-        redundancy[text_hashes == text_hashes[picked]] = 2 * _REDUNDANCY_MAX
+    if not scores.any():
+        return scores.copy()
+    similar = similarities(sketches)
+    similar[text_hashes[:, None] == text_hashes] = _REDUNDANCY_SAME
+    utilities = np.zeros(len(scores), np.int64)
+    waiting = scores.copy()
+    distinct = _REDUNDANCY_SAME - similar
+    kept = np.full(len(scores), _REDUNDANCY_SAME, np.int64)
+    adds = waiting * kept
+    for _ in range(len(scores)):
+        picked = int(adds.argmax())
+        utilities[picked] = adds[picked] // _REDUNDANCY_SAME
+        waiting[picked] = _PICKED
+        np.minimum(kept, distinct[picked], out=kept)
+        np.multiply(waiting, kept, out=adds)
+        adds[waiting == _PICKED] = _PICKED  # also where nothing is kept, and the product is 0
     return utilities
 
 
-def _less(scores: NDArray[np.int64], redundancy: NDArray[np.int64]) -> NDArray[np.int64]:
-    kept = np.maximum(_REDUNDANCY_MAX * _PENALTY_DEN - redundancy * _PENALTY_NUM, 0)
-    return scores * kept // (_REDUNDANCY_MAX * _PENALTY_DEN)
-
-
-def _redundancy(picked: int, sketches: NDArray[np.uint32], filled: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Jaccard similarity of every sketch with the picked one, in 1024ths."""
-    mine = sketches[picked, : filled[picked]]
-    if not len(mine):
-        return np.zeros(len(sketches), np.int64)
-    at = np.minimum(np.searchsorted(mine, sketches), len(mine) - 1)
-    shared = np.count_nonzero(mine[at] == sketches, axis=1)
-    similar: NDArray[np.int64] = _REDUNDANCY_MAX * shared // np.maximum(filled + len(mine) - shared, 1)
+def similarities(sketches: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """Jaccard similarity of every two sketches, in 1024ths. Symmetric; two empty ones have nothing in common."""
+    bits = _bit_rows(sketches)
+    shared = np.zeros((len(sketches), len(sketches)), np.int64)
+    for column in bits.T:
+        shared += np.bitwise_count(column[:, None] & column)
+    filled = np.count_nonzero(sketches != NO_TERM, axis=1)
+    joined = filled[:, None] + filled - shared
+    similar: NDArray[np.int64] = _REDUNDANCY_ONE * shared // np.maximum(joined, 1)
     return similar
+
+
+def _bit_rows(sketches: NDArray[np.uint32]) -> NDArray[np.uint64]:
+    """A row of words a sketch, with a bit for each term that several sketches hold."""
+    hashes, which, count = np.unique(sketches, return_inverse=True, return_counts=True)
+    common = (count > 1) & (hashes != NO_TERM)
+    bit = np.where(common, np.cumsum(common) - 1, -1)[which.reshape(sketches.shape)]
+    rows, columns = np.nonzero(bit >= 0)
+    at = bit[rows, columns]
+    words = np.zeros((len(sketches), int(common.sum()) // _WORD_BITS + 1), np.uint64)
+    np.bitwise_or.at(words, (rows, at // _WORD_BITS), np.uint64(1) << (at % _WORD_BITS).astype(np.uint64))
+    return words

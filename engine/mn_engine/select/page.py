@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mn_engine.domain.cards import Kind, Stance
-from mn_engine.domain.packets import Coverage, CoverageStatus, Decision, Left
+import numpy as np
+
+from mn_engine.domain.packets import Coverage, Decision, Left
 from mn_engine.recall.rank import Ranking, retrievers
 from mn_engine.recall.view import View
-from mn_engine.select.allocate import stances_toward
+from mn_engine.select.coverage import coverage
 from mn_engine.select.cursor import START, Position
+from mn_engine.select.stances import stances_toward
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +26,7 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Ranked cards, what is said of the rest, and where the next page begins."""
+    """Ranked cards, what is said of the rest, and where the next page begins (None: nothing is left)."""
 
     items: tuple[Ranked, ...]
     coverage: Coverage
@@ -33,40 +35,25 @@ class Page:
 
 def recall_page(view: View, decision: Decision, ranking: Ranking, size: int, position: Position | None) -> Page:
     """`size` cards of the ranking from `position` on."""
-    start = min((position or START).start, len(ranking))
+    start = min((position or START).end, len(ranking))
     end = min(start + size, len(ranking))
-    items = tuple(
-        Ranked(
-            ordinal=view.ordinal(int(ranking.places[at])),
-            rank=at + 1,
-            score=int(ranking.scores[at]),
-            retrievers=retrievers(int(ranking.found_by[at])),
-        )
-        for at in range(start, end)
-    )
+    at = np.arange(len(ranking))
     return Page(
-        items=items,
-        coverage=_coverage(view, decision, ranking, start, end),
-        next=Position(start=end) if end < len(ranking) else None,
+        items=tuple(_ranked(view, ranking, rank) for rank in range(start, end)),
+        coverage=coverage(
+            stances=stances_toward(view, decision)[ranking.places],
+            kinds=view.column("kinds")[ranking.places],
+            taken=(at >= start) & (at < end),
+            left={Left.BUDGET: at >= end, Left.SERVED: at < start},
+        ),
+        next=Position(end=end) if end < len(ranking) else None,
     )
 
 
-def _coverage(view: View, decision: Decision, ranking: Ranking, start: int, end: int) -> Coverage:
-    stances = stances_toward(view, decision)[ranking.places]
-    kinds = view.column("kinds")[ranking.places]
-    remains = len(ranking) - end
-    status = CoverageStatus.DEGRADED if remains else CoverageStatus.COMPLETE
-    left = ((Left.BUDGET, remains), (Left.SERVED, start))
-    return Coverage(
-        status=status if len(ranking) else CoverageStatus.MISSING,
-        relevant=len(ranking),
-        stances=tuple(
-            (stance, int((stances == stance).sum()), int((stances[start:end] == stance).sum()))
-            for stance in Stance
-            if stance in stances
-        ),
-        kinds=tuple(
-            (kind, int((kinds == kind).sum()), int((kinds[start:end] == kind).sum())) for kind in Kind if kind in kinds
-        ),
-        left=tuple((reason, count) for reason, count in left if count),
+def _ranked(view: View, ranking: Ranking, rank: int) -> Ranked:
+    return Ranked(
+        ordinal=view.ordinal(int(ranking.places[rank])),
+        rank=rank + 1,
+        score=int(ranking.scores[rank]),
+        retrievers=retrievers(int(ranking.found_by[rank])),
     )

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 from mn_contract.errors import NeedsPartition
 from mn_contract.limits import PACKET_ITEMS_MAX
-from mn_contract.names import format_ref
 from mn_engine.domain.packets import REQUIRED_LABEL, Role, packet_size
 from mn_engine.recall.view import View
 
@@ -33,7 +32,7 @@ def check_required(view: View, items: Sequence[Sized], budget_bytes: int) -> Non
         reason, told = "required_over_budget", f"what is required takes {size} bytes of a budget of {budget_bytes}"
     else:
         return
-    refs = {item.ordinal: _ref(view, item.ordinal) for item in items}
+    refs = {item.ordinal: view.ref(view.place(item.ordinal)) for item in items}
     raise NeedsPartition(
         f"{told}; split the decision as the plan says, and carry the results forward",
         detail={
@@ -63,8 +62,3 @@ def _plan(items: Sequence[Sized], refs: dict[int, str], budget_bytes: int) -> di
             packets.append([refs[item.ordinal]])
             used = packet_size([item.size])
     return {"packets": packets, "oversize": oversize}
-
-
-def _ref(view: View, ordinal: int) -> str:
-    key = view.key(ordinal)
-    return format_ref(key.owner, key.id, view.reader.principal)

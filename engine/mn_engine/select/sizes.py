@@ -7,36 +7,34 @@ to it.
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 import numpy as np
 from numpy.typing import NDArray
 
-from mn_contract.names import format_ref
 from mn_engine.domain.packets import REQUIRED_LABEL, Role
 from mn_engine.recall.view import View
 
-_CONFLICTS = len('"conflicts":[],') - 1  # the first reference has no comma before it
-_REQUIRED = len('"required":"",')
+_CONFLICTS: Final = len('"conflicts":[],') - 1  # the first reference has no comma before it
+_CONFLICT: Final = len('"",')
+_REQUIRED: Final = len('"required":"",')
 
 
-def item_sizes(view: View, places: NDArray[np.uint32]) -> NDArray[np.int64]:
+def item_sizes(view: View, places: NDArray[Any]) -> NDArray[np.int64]:
     """Sizes of optional items, side by side with `places`."""
-    asker = view.reader.principal
-    prefixes = np.asarray([0 if owner == asker else len(owner) + 1 for owner, _ in view.index.readers], np.int64)
     sizes = view.column("document_bytes")[places].astype(np.int64)
-    sizes += prefixes[view.column("reader_codes")[places]]
-    if view.index.contradictions:
-        linked = np.asarray(list(view.index.contradictions), np.uint32)
-        for at in np.flatnonzero(np.isin(places, linked)):
-            sizes[at] += _conflict_bytes(view, int(places[at]))
+    sizes += view.prefix_lengths(places)
+    ones, others = view.links
+    if len(ones):
+        conflicts = np.zeros(view.count, np.int64)
+        conflicts[ones] = _CONFLICTS
+        np.add.at(conflicts, ones, view.ref_lengths(others) + _CONFLICT)
+        sizes += conflicts[places]
     return sizes
 
 
-def required_size(view: View, place: int, role: Role) -> int:
-    """The size of a required item."""
-    return int(item_sizes(view, np.asarray([place], np.uint32))[0]) + _REQUIRED + len(REQUIRED_LABEL[role])
-
-
-def _conflict_bytes(view: View, place: int) -> int:
-    keys = [view.index.key(other) for other in view.conflict_places(place)]
-    refs = [format_ref(key.owner, key.id, view.reader.principal) for key in keys]
-    return _CONFLICTS + sum(len(ref) + len('"",') for ref in refs) if refs else 0
+def required_sizes(view: View, places: NDArray[Any], roles: list[Role]) -> NDArray[np.int64]:
+    """Sizes of required items, side by side with `places` and their `roles`."""
+    labels = np.asarray([_REQUIRED + len(REQUIRED_LABEL[role]) for role in roles], np.int64)
+    sizes: NDArray[np.int64] = item_sizes(view, places) + labels
+    return sizes

@@ -1,0 +1,128 @@
+"""Filling one page: which cards of the pool are still to be served, which of them this page takes, and what is left
+for the next (invariant 8).
+
+Law: a page considers the best CANDIDATES_MAX of the unserved cards that fit into it. What it does not take is offered
+to a later page, first. While something is left that fits, a page serves something, so following the cursor ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mn_contract.errors import InvalidInput
+from mn_contract.limits import CANDIDATES_MAX, DIVERSITY_WINDOW
+from mn_engine.domain.cards import Stance
+from mn_engine.domain.packets import Left, Role
+from mn_engine.select.cursor import SKIPPED_MAX, Position
+from mn_engine.select.pool import Pool
+
+
+class Filling:
+    """A page being filled: at most `room` bytes and `slots` items of `pool`, continuing at `position`."""
+
+    def __init__(self, pool: Pool, *, room: int, slots: int, position: Position) -> None:
+        self._pool = pool
+        self._room = room
+        self._slots = slots
+        self._room_ever = max(room, position.room)
+        self._end = min(position.end, len(pool))
+        self._unserved = _unserved(pool, position)
+        self._fits = self._unserved & (pool.sizes <= room)
+        self._horizon = _horizon(self._fits)
+        """Cards from here on are not considered by this page."""
+        self._used = 0
+        self._taken: dict[int, Role] = {}
+
+    def fill(self, role: Role, *, limit: int, stances: tuple[Stance, ...] = tuple(Stance)) -> None:
+        """Takes cards of these stances for `role`, in order, while they fit into `limit` and the room that is left."""
+        pool = self._pool
+        left = min(limit, self._room - self._used)
+        wanted = self._fits & np.isin(pool.stances, stances)
+        wanted[self._horizon :] = False
+        wanted[list(self._taken)] = False
+        for window, smallest in _smallest(pool.sizes, wanted):
+            if smallest > left:
+                continue
+            for rank in pool.order.window(window):
+                size = int(pool.sizes[rank])
+                if wanted[rank] and size <= left and len(self._taken) < self._slots:
+                    self._taken[rank] = role
+                    self._used += size
+                    left -= size
+
+    def taken(self) -> Iterator[tuple[int, Role]]:
+        """(rank, role) of what the page holds, in the order in which cards are offered, whatever their role."""
+        for window in sorted({rank // DIVERSITY_WINDOW for rank in self._taken}):
+            for rank in self._pool.order.window(window):
+                if rank in self._taken:
+                    yield rank, self._taken[rank]
+
+    def left(self) -> Mapping[Left, NDArray[np.bool_]]:
+        """The cards that are not in the page, by reason: every card of the pool is taken or left, once."""
+        waiting = self._waiting()
+        beyond = np.arange(len(self._pool)) >= self._horizon
+        return {
+            Left.BUDGET: waiting & ~beyond,
+            Left.OVERSIZE: self._unserved & ~self._fits,
+            Left.SERVED: ~self._unserved,
+            Left.CAP: waiting & beyond,
+        }
+
+    def next(self) -> Position | None:
+        """Where the next page continues; None where nothing is left that fits a page of this size.
+
+        Raises InvalidInput where pages of very different budgets have passed over more cards than a cursor can hold.
+        """
+        waiting = self._waiting()
+        if not waiting.any() or not self._taken:
+            return None
+        last = max(self._taken) // DIVERSITY_WINDOW
+        end = max(self._end, min((last + 1) * DIVERSITY_WINDOW, len(self._pool)))
+        passed = self._unserved[:end] & (self._pool.sizes[:end] <= self._room_ever)
+        passed[[rank for rank in self._taken if rank < end]] = False
+        skipped = np.flatnonzero(passed).tolist()
+        if len(skipped) > SKIPPED_MAX:
+            raise InvalidInput(
+                "the pages' budgets differ so much that the cursor cannot tell what was passed over; keep to one budget, or "
+                "begin without a cursor",
+                field="budget_bytes",
+            )
+        return Position(end=end, skipped=tuple(skipped), room=self._room_ever)
+
+    def _waiting(self) -> NDArray[np.bool_]:
+        waiting = self._fits.copy()
+        waiting[list(self._taken)] = False
+        return waiting
+
+
+def _unserved(pool: Pool, position: Position) -> NDArray[np.bool_]:
+    unserved = np.ones(len(pool), np.bool_)
+    unserved[: position.end] = pool.sizes[: position.end] > position.room
+    unserved[[rank for rank in position.skipped if rank < len(pool)]] = True
+    return unserved
+
+
+def _horizon(fits: NDArray[np.bool_]) -> int:
+    """The end of the last whole window up to which no more than CANDIDATES_MAX cards fit."""
+    if not len(fits):
+        return 0
+    counts = np.cumsum(np.add.reduceat(fits.astype(np.int64), np.arange(0, len(fits), DIVERSITY_WINDOW)))
+    windows = int(np.searchsorted(counts, CANDIDATES_MAX, "right"))
+    return min(windows * DIVERSITY_WINDOW, len(fits))
+
+
+_NEVER: Final = np.iinfo(np.int64).max
+
+
+def _smallest(sizes: NDArray[np.int64], wanted: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """(window, size of its smallest wanted card) of each window that has one, ascending."""
+    if not wanted.any():
+        return []
+    smallest: NDArray[Any] = np.minimum.reduceat(
+        np.where(wanted, sizes, _NEVER), np.arange(0, len(sizes), DIVERSITY_WINDOW)
+    )
+    return [(window, size) for window, size in enumerate(smallest.tolist()) if size != _NEVER]
