@@ -1,0 +1,161 @@
+"""WorkingMemory as plain methods over any transport, and the choice of transport."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mn.context.working.v1 import artifact_pb2, card_pb2, packet_pb2, run_pb2
+from mn_contract.errors import DependencyUnavailable, InvalidInput, SourceMismatch
+from mn_contract.limits import ARTIFACT_CHUNK_BYTES_MAX, ARTIFACT_READ_BYTES_MAX, ARTIFACT_READ_RANGES_MAX
+from mn_sdk.transport import Transport, scope_metadata
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactRef:
+    """A stored artifact: its name, its size in bytes and its media type."""
+
+    sha256: str
+    size: int
+    media_type: str
+
+
+def runtime_client(
+    job_id: str,
+    run_id: str,
+    principal: str,
+    *,
+    roles: Sequence[str] = (),
+    root: str | Path | None = None,
+    address: str | None = None,
+) -> WorkingMemoryClient:
+    """A client for one scope: the server at `address` or MN_CONTEXT_ADDR where one is named, else an engine under `root`.
+
+    A server that is named and cannot be reached is an error; nothing else is tried.
+    """
+    metadata = scope_metadata(job_id, run_id, principal, tuple(roles))
+    target = address or os.environ.get("MN_CONTEXT_ADDR")
+    if target:
+        from mn_sdk.transport.grpc import GrpcTransport
+
+        def token() -> str:
+            return os.environ.get("MN_CONTEXT_AUTH_TOKEN", "")
+
+        return WorkingMemoryClient(GrpcTransport(target, metadata, token=token))
+    if root is None:
+        raise InvalidInput("give a root folder, or set MN_CONTEXT_ADDR to a server", field="root")
+    from mn_sdk.transport.embedded import EmbeddedTransport
+
+    return WorkingMemoryClient(EmbeddedTransport(root, metadata))
+
+
+class WorkingMemoryClient:
+    """The operations of one scope."""
+
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+
+    def call(self, method: str, request: Any, *, timeout: float | None = None) -> Any:
+        """Any operation, by its RPC's name."""
+        return self.transport.call(method, request, timeout=timeout)
+
+    def open_run(self, *, max_stored_bytes: int | None = None) -> run_pb2.Run:
+        """The run, created where it is new."""
+        request = run_pb2.OpenRunRequest(max_stored_bytes=max_stored_bytes)
+        opened: run_pb2.OpenRunResponse = self.call("OpenRun", request)
+        return opened.run
+
+    def put_artifact(
+        self, source: bytes | str | Path, *, media_type: str, acl: artifact_pb2.Acl | None = None
+    ) -> ArtifactRef:
+        """Stores bytes, a text (as UTF-8) or a file's bytes (a Path), chunk by chunk."""
+        header = artifact_pb2.ArtifactHeader(media_type=media_type, acl=acl)
+
+        def requests() -> Iterator[artifact_pb2.PutArtifactRequest]:
+            yield artifact_pb2.PutArtifactRequest(header=header)
+            for chunk in _chunks(source):
+                yield artifact_pb2.PutArtifactRequest(chunk=chunk)
+
+        stored: artifact_pb2.PutArtifactResponse = self.call("PutArtifact", requests())
+        artifact = stored.artifact
+        return ArtifactRef(sha256=artifact.sha256, size=artifact.size_bytes, media_type=artifact.media_type)
+
+    def read_ranges(self, ranges: Sequence[artifact_pb2.SourceRange]) -> list[bytes]:
+        """The bytes of each range, each checked against its hash. Raises SourceMismatch."""
+        found: list[bytes] = []
+        for part in _parts(ranges):
+            found += self._read_part(part)
+        return found
+
+    def record(
+        self, events: Iterable[card_pb2.Event], *, expected_revision: int | None = None
+    ) -> card_pb2.RecordEventsResponse:
+        """Records events, all or none."""
+        request = card_pb2.RecordEventsRequest(events=events, expected_revision=expected_revision)
+        recorded: card_pb2.RecordEventsResponse = self.call("RecordEvents", request)
+        return recorded
+
+    def card(self, ref: str) -> card_pb2.Card:
+        """A card, exactly. Raises NotFound."""
+        found: card_pb2.GetCardResponse = self.call("GetCard", card_pb2.GetCardRequest(ref=ref))
+        return found.card
+
+    def recall(self, request: packet_pb2.RecallRequest) -> packet_pb2.RecallResponse:
+        """A page of what is relevant."""
+        recalled: packet_pb2.RecallResponse = self.call("Recall", request)
+        return recalled
+
+    def compile(self, request: packet_pb2.CompileRequest) -> packet_pb2.Packet:
+        """A packet. Raises NeedsPartition."""
+        compiled: packet_pb2.CompileResponse = self.call("Compile", request)
+        return compiled.packet
+
+    def close(self) -> None:
+        """Lets go of the engine. Idempotent."""
+        self.transport.close()
+
+    def _read_part(self, ranges: Sequence[artifact_pb2.SourceRange]) -> list[bytes]:
+        found = [bytearray() for _ in ranges]
+        for piece in self.call("ReadArtifact", artifact_pb2.ReadArtifactRequest(ranges=ranges)):
+            found[piece.range_index] += piece.chunk
+        for wanted, data in zip(ranges, found, strict=True):
+            if len(data) != wanted.end - wanted.start:
+                raise DependencyUnavailable("an artifact was not read to its end", dependency="engine")
+            if wanted.sha256 and hashlib.sha256(data).hexdigest() != wanted.sha256:
+                raise SourceMismatch(
+                    "bytes that came back are not those that were cited; the evidence was not used",
+                    artifact_sha256=wanted.artifact_sha256,
+                    start=wanted.start,
+                    end=wanted.end,
+                )
+        return [bytes(data) for data in found]
+
+
+def _parts(ranges: Sequence[artifact_pb2.SourceRange]) -> Iterator[list[artifact_pb2.SourceRange]]:
+    """Ranges in groups that one read takes."""
+    part: list[artifact_pb2.SourceRange] = []
+    size = 0
+    for wanted in ranges:
+        length = wanted.end - wanted.start
+        if part and (len(part) == ARTIFACT_READ_RANGES_MAX or size + length > ARTIFACT_READ_BYTES_MAX):
+            yield part
+            part, size = [], 0
+        part.append(wanted)
+        size += length
+    if part:
+        yield part
+
+
+def _chunks(source: bytes | str | Path) -> Iterator[bytes]:
+    if isinstance(source, Path):
+        with source.open("rb") as file:
+            while chunk := file.read(ARTIFACT_CHUNK_BYTES_MAX):
+                yield chunk
+        return
+    data = source.encode("utf-8") if isinstance(source, str) else source
+    for start in range(0, len(data), ARTIFACT_CHUNK_BYTES_MAX):
+        yield data[start : start + ARTIFACT_CHUNK_BYTES_MAX]
