@@ -8,8 +8,9 @@ characters and pairs. The index never sees text again: a change here is a new AN
 from __future__ import annotations
 
 import re
+import struct
 import threading
-from array import array
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -55,8 +56,8 @@ class Query:
 
 def terms(text: str) -> Iterator[str]:
     """The terms of `text`, in order, with repetition, without stop words."""
-    for match in _TOKEN.finditer(text):
-        yield from _token_terms(match.group())
+    for token in _tokens(text):
+        yield from _token_terms(token)
 
 
 def analyse_query(text: str) -> Query:
@@ -75,18 +76,18 @@ def analyse(card: Card) -> Analysis:
     """What the index needs of `card`. Topics and entities are searched by their words, too."""
     counts: dict[int, int] = {}
     for text in (card.text, card.summary, *card.topics, *card.entities):
-        for match in _TOKEN.finditer(text):
-            for hashed in _token_hashes(match.group()):
+        for token in _tokens(text):
+            for hashed in _token_hashes(token):
                 counts[hashed] = counts.get(hashed, 0) + 1
     ordered = sorted(counts)
-    claims = sorted((label_hash(claim), int(stance)) for claim, stance in card.claims)
+    claims = sorted((claim_hash(claim), int(stance)) for claim, stance in card.claims)
     return Analysis(
         version=ANALYSIS_VERSION,
         terms=_uint32(ordered),
         counts=bytes(min(counts[hashed], COUNT_MAX) for hashed in ordered),
         length=sum(counts.values()),
-        topics=_uint32(sorted(label_hash(topic) for topic in card.topics)),
-        entities=_uint32(sorted(label_hash(entity) for entity in card.entities)),
+        topics=_uint32(sorted({label_hash(topic) for topic in card.topics})),
+        entities=_uint32(sorted({label_hash(entity) for entity in card.entities})),
         claims=_uint32([hashed for hashed, _ in claims]),
         claim_stances=bytes(stance for _, stance in claims),
         id_hash=hash64(card.id),
@@ -103,14 +104,22 @@ def term_hash(term: str) -> int:
 
 
 def label_hash(label: str) -> int:
-    """32 bits that stand for a topic, an entity or a claim; case and outer spaces do not matter."""
+    """32 bits that stand for a topic or an entity; case and outer spaces do not matter."""
     return term_hash(label.strip().casefold())
 
 
+def claim_hash(claim: str) -> int:
+    """32 bits that stand for a named claim, exactly as it is named."""
+    return term_hash(claim)
+
+
 def _uint32(values: list[int]) -> bytes:
-    packed = array("I", values)
-    assert packed.itemsize == 4
-    return packed.tobytes()
+    return struct.pack(f"<{len(values)}I", *values)
+
+
+def _tokens(text: str) -> list[str]:
+    # Full-width letters, ligatures and split accents are written in one way first.
+    return _TOKEN.findall(text if text.isascii() else unicodedata.normalize("NFKC", text))
 
 
 @lru_cache(maxsize=1 << 17)

@@ -16,10 +16,10 @@ from mn_engine.recall.columns import Ragged
 LENGTH_AVERAGE: Final = 100
 """Terms of an average card; a constant of the analysis version, not of the run."""
 _SCALE: Final = 1024
-_K1_SCALED: Final = 1229
-"""k1 = 1.2"""
-_B_NUM, _B_DEN = 2, 5
-"""b = 0.4"""
+_K1_SCALED: Final = 1536
+"""k1 = 1.5"""
+_B_NUM, _B_DEN = 3, 4
+"""b = 0.75"""
 WEIGHT_MAX: Final = 255
 IDF_BITS: Final = 10
 """Fraction bits of an inverse document frequency."""

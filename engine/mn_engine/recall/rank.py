@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mn_engine.domain.packets import Decision
-from mn_engine.recall.analysis import Query, analyse_query, label_hash
+from mn_engine.recall.analysis import Query, analyse_query, claim_hash, label_hash
 from mn_engine.recall.bm25 import WEIGHT_MAX, idf
 from mn_engine.recall.index import CLAIM, ENTITY, TOPIC
 from mn_engine.recall.postings import CARDS_MAX
@@ -22,10 +22,14 @@ from mn_engine.recall.view import View
 RETRIEVERS: Final = ("lexical", "topic", "claim", "entity", "recent")
 """Bit i of a card's retriever byte says that RETRIEVERS[i] found it."""
 PLACE_BITS: Final = 24
-"""A place is below CARDS_MAX; a score has the other 39 bits, room for a million full-weight terms of one card."""
+"""A place is below CARDS_MAX; a score has the other 39 bits, room for 80,000 full-weight terms of one card."""
 assert 1 << PLACE_BITS == CARDS_MAX
-_LABEL_WEIGHTS: Final = {"topics": (TOPIC, 1, 1), "claims": (CLAIM, 2, 2), "entities": (ENTITY, 3, 1)}
-"""Decision field -> (mask, retriever bit, how many full-weight terms of its rarity a shared label is worth)."""
+_LABELS: Final = (
+    ("topics", label_hash, TOPIC, 1, 1),
+    ("claims", claim_hash, CLAIM, 2, 2),
+    ("entities", label_hash, ENTITY, 3, 1),
+)
+"""Decision field, its hash and mask, retriever bit, how many full-weight terms of its rarity a label is worth."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +77,8 @@ def _score_terms(view: View, query: Query, scores: NDArray[np.int64], found_by: 
 
 
 def _score_labels(view: View, decision: Decision, scores: NDArray[np.int64], found_by: NDArray[np.uint8]) -> None:
-    for field, (mask, bit, worth) in _LABEL_WEIGHTS.items():
-        for hashed in sorted({label_hash(label) for label in getattr(decision, field)}):
+    for field, hash_of, mask, bit, worth in _LABELS:
+        for hashed in sorted({hash_of(label) for label in getattr(decision, field)}):
             places, _ = view.with_label(hashed, mask)
             scores[places] += idf(view.visible_count, len(places)) * WEIGHT_MAX * worth
             found_by[places] |= np.uint8(1 << bit)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from mn_engine.domain.packets import Decision, Role
-from mn_engine.recall.analysis import label_hash
+from mn_engine.recall.analysis import claim_hash, label_hash
 from mn_engine.recall.index import CLAIM, TOPIC
 from mn_engine.recall.view import View
 
@@ -29,8 +29,10 @@ def required(view: View, decision: Decision) -> list[tuple[int, Role]]:
 
 def _applies(view: View, decision: Decision) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     applies = ~view.column("bound")
-    for labels, mask in ((decision.topics, TOPIC), (decision.claims, CLAIM)):
-        for label in labels:
-            places, _ = view.with_label(label_hash(label), mask)
-            applies[places] = True
+    for hashed, mask in (
+        *((label_hash(topic), TOPIC) for topic in decision.topics),
+        *((claim_hash(claim), CLAIM) for claim in decision.claims),
+    ):
+        places, _ = view.with_label(hashed, mask)
+        applies[places] = True
     return applies

@@ -87,8 +87,8 @@ class Filling:
         skipped = np.flatnonzero(passed).tolist()
         if len(skipped) > SKIPPED_MAX:
             raise InvalidInput(
-                "the pages' budgets differ so much that the cursor cannot tell what was passed over; keep to one budget, or "
-                "begin without a cursor",
+                "the pages' budgets differ so much that a cursor cannot tell what was passed over; keep to one budget, "
+                "or begin without a cursor",
                 field="budget_bytes",
             )
         return Position(end=end, skipped=tuple(skipped), room=self._room_ever)

@@ -22,7 +22,7 @@ _REQUIRED: Final = len('"required":"",')
 
 def item_sizes(view: View, places: NDArray[Any]) -> NDArray[np.int64]:
     """Sizes of optional items, side by side with `places`."""
-    sizes = view.column("document_bytes")[places].astype(np.int64)
+    sizes: NDArray[np.int64] = view.column("document_bytes")[places].astype(np.int64)
     sizes += view.prefix_lengths(places)
     ones, others = view.links
     if len(ones):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mn_engine.domain.cards import Stance
 from mn_engine.domain.packets import Decision
-from mn_engine.recall.analysis import label_hash
+from mn_engine.recall.analysis import claim_hash
 from mn_engine.recall.index import CLAIM
 from mn_engine.recall.view import View
 
@@ -25,7 +25,7 @@ def stances_toward(view: View, decision: Decision) -> NDArray[np.uint8]:
     Toward several claims the stances add up: for one and against another is mixed, neutral adds nothing.
     """
     toward = np.zeros(view.count, np.uint8)
-    for hashed in sorted({label_hash(claim) for claim in decision.claims}):
+    for hashed in sorted({claim_hash(claim) for claim in decision.claims}):
         places, told = view.with_label(hashed, CLAIM)
         toward[places] = _joined(toward[places], told)
     return np.where(toward != _UNTOLD, toward, view.column("stances"))
