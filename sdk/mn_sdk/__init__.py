@@ -1,1 +1,1 @@
-"""Membrane's SDK: sessions that give every model call a bounded, verified context."""
+"""Membrane's SDK: what a workflow author imports. Import the part you need; nothing is loaded that is not used."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,9 @@ from typing import Any
 from mn.context.working.v1 import artifact_pb2, card_pb2, packet_pb2, run_pb2
 from mn_contract.errors import DependencyUnavailable, InvalidInput, SourceMismatch
 from mn_contract.limits import ARTIFACT_CHUNK_BYTES_MAX, ARTIFACT_READ_BYTES_MAX, ARTIFACT_READ_RANGES_MAX
-from mn_sdk.transport import Transport, scope_metadata
+from mn_sdk.environment import auth_token, engine_address
+from mn_sdk.scope import SessionScope
+from mn_sdk.transport import Transport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,24 +34,21 @@ def runtime_client(
     root: str | Path | None = None,
     address: str | None = None,
 ) -> WorkingMemoryClient:
-    """A client for one scope: the server at `address` or MN_CONTEXT_ADDR where one is named, else an engine under `root`.
+    """A client for one scope: the server at `address` or MN_CONTEXT_ADDR where one is named, else one under `root`.
 
-    A server that is named and cannot be reached is an error; nothing else is tried.
+    A server that is named and cannot be reached is DependencyUnavailable; nothing else is tried.
     """
-    metadata = scope_metadata(job_id, run_id, principal, tuple(roles))
-    target = address or os.environ.get("MN_CONTEXT_ADDR")
+    scope = SessionScope(job_id=job_id, run_id=run_id, principal=principal, roles=tuple(roles))
+    target = address or engine_address()
     if target:
         from mn_sdk.transport.grpc import GrpcTransport
 
-        def token() -> str:
-            return os.environ.get("MN_CONTEXT_AUTH_TOKEN", "")
-
-        return WorkingMemoryClient(GrpcTransport(target, metadata, token=token))
+        return WorkingMemoryClient(GrpcTransport(target, scope, token=auth_token()))
     if root is None:
         raise InvalidInput("give a root folder, or set MN_CONTEXT_ADDR to a server", field="root")
     from mn_sdk.transport.embedded import EmbeddedTransport
 
-    return WorkingMemoryClient(EmbeddedTransport(root, metadata))
+    return WorkingMemoryClient(EmbeddedTransport(root, scope))
 
 
 class WorkingMemoryClient:

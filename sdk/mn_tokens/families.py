@@ -25,8 +25,8 @@ class Bound:
 class Family:
     """How a family is counted. `known`: whether its tokenizer and framing are (an estimate otherwise).
 
-    The bounds were read off recorded requests: `plain` for text, `tools` for requests with tools or tool calls, `schema`
-    for those with a response schema.
+    The bounds were read off recorded requests: `plain` for text, `tools` for requests with tools or tool calls,
+    `schema` for those with a response schema.
     """
 
     name: str

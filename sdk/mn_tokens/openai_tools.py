@@ -1,6 +1,6 @@
 """How OpenAI's chat models are shown tools: a TypeScript namespace, as text (found by fitting recorded requests).
 
-Pure text in, text out. What is not rendered here (minimum, format, pattern, additionalProperties, strict) is not billed.
+Pure text in, text out. What is not rendered (minimum, format, pattern, additionalProperties, strict) is not billed.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from mn_contract.errors import InvalidInput
 class ContextPolicy:
     """What a session allows itself. Tokens are the model's, bytes are bytes, seconds are seconds; None means no limit.
 
-    `input_budget = window_tokens - output_tokens - safety_tokens` is what a request may take. `packet_target` is the share
-    of it that recalled records aim at. Non-final turns stop `final_call_reserve` calls before `max_calls`.
+    `input_budget = window_tokens - output_tokens - safety_tokens` is what a request may take. `packet_target` is the
+    share of it that recalled records aim at. Non-final turns stop `final_call_reserve` calls before `max_calls`.
     """
 
     window_tokens: int = 16384

@@ -1,7 +1,8 @@
-"""The one seam between the SDK and an engine: call an operation by its RPC's name.
+"""The seam between the SDK and an engine: one method, whatever carries it.
 
-`grpc` reaches a server, `embedded` an engine in this process, tests a fake. Requests and answers are the wire's messages;
-only the contract's errors come out.
+`method` is the name of a WorkingMemory RPC. Requests and answers are its messages; PutArtifact takes an iterator of
+messages, ReadArtifact and WatchRevisions answer iterators. A transport is bound to one scope, bounds every call by a
+deadline, and raises the contract's errors only. Implementations: `grpc` (an address) and `embedded` (a folder).
 """
 
 from __future__ import annotations
@@ -10,19 +11,11 @@ from typing import Any, Protocol
 
 
 class Transport(Protocol):
-    """Calls operations of one scope."""
+    """Carries calls to an engine, for one scope. Thread-safe."""
 
     def call(self, method: str, request: Any, *, timeout: float | None = None) -> Any:
-        """Runs `method` of WorkingMemory. `request` is a message, or an iterator of them for PutArtifact; the answer is a
-        message, or an iterator for ReadArtifact and WatchRevisions. `timeout` is in seconds; None means the default."""
+        """The answer to `request`; `timeout` is in seconds, None means the transport's own. Raises the contract's
+        errors; for a stream some may come while it is read."""
 
     def close(self) -> None:
-        """Lets go of the engine. Idempotent."""
-
-
-def scope_metadata(job_id: str, run_id: str, principal: str, roles: tuple[str, ...]) -> dict[str, str]:
-    """The scope as every face reads it."""
-    metadata = {"mn-job-id": job_id, "mn-run-id": run_id, "mn-principal": principal}
-    if roles:
-        metadata["mn-roles"] = ",".join(roles)
-    return metadata
+        """Lets go of what carries the calls. Idempotent."""

@@ -1,5 +1,8 @@
-"""An engine behind a server. Every call has a deadline; calls that may be repeated safely are, a few times, when the server
-cannot be reached; every failure comes out as one of the contract's errors.
+"""An engine over gRPC: scope and bearer as metadata, a deadline on every call, retries only where they are safe.
+
+A call is repeated only where the engine was not reached (UNAVAILABLE) and only where the same request again changes
+nothing: reads, keyed writes, content-addressed uploads. Claims and dispatches of invocations are never repeated here
+(invariant 10).
 """
 
 from __future__ import annotations
@@ -9,122 +12,114 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import grpc
-from google.protobuf.message_factory import GetMessageClass
 
 from mn.context.working.v1 import working_memory_pb2
-from mn_contract.errors import (
-    DOMAIN,
-    ContextBudgetExceeded,
-    ContextError,
-    DependencyUnavailable,
-    InvalidInput,
-    PermissionDenied,
-    Unauthenticated,
-    from_reason,
-)
+from mn_contract.errors import InvalidInput
 from mn_contract.limits import ERROR_DETAIL_BYTES_MAX, MESSAGE_BYTES_MAX
+from mn_sdk.scope import SessionScope
+from mn_sdk.transport.status import error_of
 
-_SERVICE: Final = working_memory_pb2.DESCRIPTOR.services_by_name["WorkingMemory"]
-_NEVER_REPEATED: Final = frozenset({"BeginInvocation", "DispatchInvocation", "WatchRevisions", "PutArtifact"})
-TIMEOUT_SECONDS: Final = 60.0
-_RETRY: Final = {
-    "maxAttempts": 4,
-    "initialBackoff": "0.1s",
-    "maxBackoff": "2s",
-    "backoffMultiplier": 2,
-    "retryableStatusCodes": ["UNAVAILABLE"],
-}
+SERVICE: Final = "mn.context.working.v1.WorkingMemory"
+DEADLINE_SECONDS: Final = 60.0
+_DEADLINES: Final = {"PutArtifact": 600.0, "ReadArtifact": 600.0, "WatchRevisions": 86_400.0}
+"""Calls that may take longer."""
+
+_METHODS: Final = working_memory_pb2.DESCRIPTOR.services_by_name["WorkingMemory"].methods_by_name
+_REPEATABLE: Final = (
+    "OpenRun", "GetRun", "CancelRun", "StatArtifact", "RecordEvents", "GetCard", "Recall", "Compile",
+    "RespondInvocation", "CompleteInvocation", "GetInvocation",
+)  # fmt: skip
+_METADATA_BYTES_MAX: Final = 2 * ERROR_DETAIL_BYTES_MAX
+"""Trailers carry an error's detail in base64, and more."""
+
+
+def _service_config() -> str:
+    policy = {
+        "maxAttempts": 4,
+        "initialBackoff": "0.1s",
+        "maxBackoff": "1s",
+        "backoffMultiplier": 2,
+        "retryableStatusCodes": ["UNAVAILABLE"],
+    }
+    names = [{"service": SERVICE, "method": method} for method in _REPEATABLE]
+    return json.dumps({"methodConfig": [{"name": names, "retryPolicy": policy}]})
+
+
+_OPTIONS: Final[tuple[tuple[str, Any], ...]] = (
+    ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.max_metadata_size", _METADATA_BYTES_MAX),
+    ("grpc.absolute_max_metadata_size", _METADATA_BYTES_MAX),
+    ("grpc.enable_retries", 1),
+    ("grpc.service_config", _service_config()),
+    ("grpc.keepalive_time_ms", 60_000),
+)
 
 
 class GrpcTransport:
-    """Operations over a channel. The token is asked for anew at each call, so that it can be rotated."""
+    """Calls the engine at `address` (HOST:PORT, or several with commas between them), for one scope."""
 
-    def __init__(self, address: str, metadata: dict[str, str], *, token: Callable[[], str] = lambda: "") -> None:
-        self._address = address
-        self._metadata = [*metadata.items(), ("mn-detail-bytes-max", str(ERROR_DETAIL_BYTES_MAX))]
-        self._token = token
-        self._channel = grpc.insecure_channel(address, options=_options())
-        self._calls = {name: self._stub(name) for name in _SERVICE.methods_by_name}
+    def __init__(self, address: str, scope: SessionScope, *, token: str | None = None) -> None:
+        self._metadata = [*scope.headers().items(), ("mn-detail-bytes-max", str(ERROR_DETAIL_BYTES_MAX))]
+        if token is not None:
+            self._metadata.append(("authorization", f"Bearer {token}"))
+        self._channel = grpc.insecure_channel(_target(address), options=_OPTIONS)
+        self._calls = {name: _callable(self._channel, name) for name in _METHODS}
 
     def call(self, method: str, request: Any, *, timeout: float | None = None) -> Any:
-        stub = self._calls.get(method)
-        if stub is None:
+        """See Transport."""
+        called = self._calls.get(method)
+        if called is None:
             raise InvalidInput(f"there is no operation {method!r}", field="method")
-        seconds = TIMEOUT_SECONDS if timeout is None else timeout
+        descriptor = _METHODS[method]
+        seconds = _DEADLINES.get(method, DEADLINE_SECONDS) if timeout is None else timeout
         try:
-            answer = stub(request, timeout=seconds, metadata=self._with_token())
+            answer = called(request, timeout=seconds, metadata=self._metadata)
         except grpc.RpcError as error:
-            raise self._translated(error) from error
-        if _SERVICE.methods_by_name[method].server_streaming:
-            return self._read(answer)
-        return answer
+            raise error_of(error) from error
+        return _read(answer) if descriptor.server_streaming else answer
 
     def close(self) -> None:
+        """See Transport."""
         self._channel.close()
 
-    def _stub(self, name: str) -> Any:
-        method = _SERVICE.methods_by_name[name]
-        kinds = ("stream" if method.client_streaming else "unary", "stream" if method.server_streaming else "unary")
-        make = getattr(self._channel, "_".join(kinds))
-        return make(
-            f"/{_SERVICE.full_name}/{name}",
-            request_serializer=GetMessageClass(method.input_type).SerializeToString,
-            response_deserializer=GetMessageClass(method.output_type).FromString,
-        )
 
-    def _with_token(self) -> list[tuple[str, str]]:
-        token = self._token()
-        return [*self._metadata, ("authorization", f"Bearer {token}")] if token else self._metadata
-
-    def _read(self, answers: Any) -> Iterator[Any]:
-        try:
-            yield from answers
-        except grpc.RpcError as error:
-            raise self._translated(error) from error
-        finally:
-            answers.cancel()
-
-    def _translated(self, error: grpc.RpcError) -> ContextError:
-        code = error.code()
-        ours = _reason_of(error)
-        if ours is not None:
-            return ours
-        text = error.details() or code.name
-        if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-            return ContextBudgetExceeded(f"{self._address} did not answer in time", budget="deadline")
-        plain: dict[grpc.StatusCode, ContextError] = {
-            grpc.StatusCode.UNAUTHENTICATED: Unauthenticated(text),
-            grpc.StatusCode.PERMISSION_DENIED: PermissionDenied(text),
-            grpc.StatusCode.INVALID_ARGUMENT: InvalidInput(text, field="request"),
-        }
-        return plain.get(code) or DependencyUnavailable(
-            f"{self._address}: {code.name.lower()}: {text}", dependency=self._address
-        )
+def _callable(channel: grpc.Channel, method: str) -> Callable[..., Any]:
+    descriptor = _METHODS[method]
+    maker: Callable[..., Any] = {
+        (False, False): channel.unary_unary,
+        (True, False): channel.stream_unary,
+        (False, True): channel.unary_stream,
+    }[(descriptor.client_streaming, descriptor.server_streaming)]
+    request, answer = _message(descriptor.input_type), _message(descriptor.output_type)
+    called: Callable[..., Any] = maker(
+        f"/{SERVICE}/{method}", request_serializer=request.SerializeToString, response_deserializer=answer.FromString
+    )
+    return called
 
 
-def _options() -> list[tuple[str, Any]]:
-    repeated = [
-        {"service": _SERVICE.full_name, "method": name}
-        for name in _SERVICE.methods_by_name
-        if name not in _NEVER_REPEATED
-    ]
-    return [
-        ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
-        ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
-        ("grpc.max_metadata_size", ERROR_DETAIL_BYTES_MAX * 2),
-        ("grpc.service_config", json.dumps({"methodConfig": [{"name": repeated, "retryPolicy": _RETRY}]})),
-    ]
+def _message(descriptor: Any) -> Any:
+    from google.protobuf.message_factory import GetMessageClass
+
+    return GetMessageClass(descriptor)
 
 
-def _reason_of(error: grpc.RpcError) -> ContextError | None:
-    """The contract's error that a status carries; None where it carries none."""
-    from google.rpc import error_details_pb2, status_pb2
+def _read(answers: Any) -> Iterator[Any]:
+    """A stream's answers. Leaving off early cancels it."""
+    try:
+        yield from answers
+    except grpc.RpcError as error:
+        raise error_of(error) from error
+    finally:
+        answers.cancel()
 
-    for key, value in error.trailing_metadata() or ():
-        if key == "grpc-status-details-bin":
-            status = status_pb2.Status.FromString(value)
-            for packed in status.details:
-                info = error_details_pb2.ErrorInfo()
-                if packed.Unpack(info) and info.domain == DOMAIN:
-                    return from_reason(info.reason, status.message, json.loads(info.metadata["detail"]))
-    return None
+
+def _target(address: str) -> str:
+    """The gRPC name of one address or of several replicas."""
+    places = [place.strip() for place in address.split(",") if place.strip()]
+    if not places or any(":" not in place for place in places):
+        raise InvalidInput("MN_CONTEXT_ADDR must be HOST:PORT, or several with commas", field="MN_CONTEXT_ADDR")
+    if len(places) == 1:
+        return places[0]
+    kind = "ipv6" if all(place.startswith("[") for place in places) else "ipv4"
+    return f"{kind}:{','.join(places)}"
