@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from mn_contract.errors import DependencyUnavailable
+from mn_engine.domain.deadlines import Expired, never
 from mn_engine.faces.embedded import EmbeddedFace
 from mn_engine.service.engine import Engine
 from mn_engine.service.indexes import Indexes
 from mn_engine.service.watch import Watchers
 from mn_engine.store.duckdb import DuckDBStore
-from mn_engine.store.port import Expired, Store, never
+from mn_engine.store.port import Store
 
 RECORD_NAME: Final = "record.duckdb"
 """An embedded session's record, in its root."""
@@ -33,7 +34,7 @@ def open_engine(record: Path) -> Engine:
 
 
 def embedded(root: str | Path) -> EmbeddedEngine:
-    """The engine over the record in `root`, shared by all that ask for it in this process; each closes its own handle."""
+    """The engine over the record in `root`, shared by all in this process that ask for it; each closes its own handle."""
     return EmbeddedEngine(_shared(Path(root).resolve() / RECORD_NAME))
 
 

@@ -1,7 +1,7 @@
 """`mn-context-engine`: serve a record, compact one, or see the demo.
 
-Heavy parts are imported by the command that needs them, so that --help answers at once. Exit codes: 0 done, 1 refused by
-the engine (the error says why and what to do), 2 wrong usage.
+Heavy parts are imported by the command that needs them, so that --help answers at once. Exit codes: 0 done, 1 refused
+by the engine (the error says why and what to do), 2 wrong usage.
 """
 
 from __future__ import annotations

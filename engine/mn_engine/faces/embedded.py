@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from mn_contract.errors import InvalidInput
+from mn_engine.domain.deadlines import Expired, never
 from mn_engine.faces.exchange import exchange
 from mn_engine.faces.gate import Gate
 from mn_engine.service.engine import Call, Engine
 from mn_engine.service.operations import OPERATIONS
-from mn_engine.store.port import Expired, never
 
 
 class EmbeddedFace:

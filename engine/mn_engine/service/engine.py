@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mn_contract.errors import ContextBudgetExceeded
+from mn_engine.domain.deadlines import Expired, never
 from mn_engine.service.indexes import Indexes
 from mn_engine.service.watch import Watchers
-from mn_engine.store.port import Expired, Store, never
+from mn_engine.store.port import Store
 
 Clock = Callable[[], int]
 """Microseconds since 1970, UTC."""

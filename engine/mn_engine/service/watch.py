@@ -12,8 +12,8 @@ from typing import Final
 
 from mn_contract.errors import ContextBudgetExceeded, DependencyUnavailable
 from mn_contract.limits import WATCHES_MAX
+from mn_engine.domain.deadlines import Expired
 from mn_engine.domain.runs import RunState
-from mn_engine.store.port import Expired
 
 _WAKE_SECONDS: Final = 0.5
 """How long a sleeper waits before it asks whether its caller is still there."""

@@ -1,4 +1,4 @@
-"""Every operation of the table as a gRPC method: scope from metadata, deadline from the call, errors as rich statuses."""
+"""Every operation of the table as a gRPC method: scope from metadata, deadline from the call, errors as statuses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mn_engine.wire.errors import INTERNAL_MESSAGE, status_of
 
 SERVICE: Final = "mn.context.working.v1.WorkingMemory"
 _log = logging.getLogger("mn_engine.grpc")
-_MAKERS: Final[dict[Shape, Callable[..., grpc.RpcMethodHandler]]] = {
+_MAKERS: Final[dict[Shape, Callable[..., Any]]] = {
     Shape.UNARY: grpc.unary_unary_rpc_method_handler,
     Shape.UPLOAD: grpc.stream_unary_rpc_method_handler,
     Shape.STREAM: grpc.unary_stream_rpc_method_handler,
@@ -44,18 +44,16 @@ class Handlers(grpc.GenericRpcHandler):
         """From now on calls are answered."""
         self._engine = engine
 
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
         return self._methods.get(handler_call_details.method)
 
-    def _method(
-        self, name: str, operation: Operation, urgent: ThreadPoolExecutor, watching: ThreadPoolExecutor
-    ) -> grpc.RpcMethodHandler:
-        behaviour = self._streamed(name) if operation.shape is Shape.STREAM else self._answered(name)
+    def _method(self, name: str, operation: Operation, urgent: ThreadPoolExecutor, watching: ThreadPoolExecutor) -> Any:
+        behaviour: Any = self._streamed(name) if operation.shape is Shape.STREAM else self._answered(name)
         # Calls that must get through when every thread is busy, and those that keep a thread for long, have their own.
         if operation.urgent:
-            behaviour.experimental_thread_pool = urgent  # type: ignore[attr-defined]
+            behaviour.experimental_thread_pool = urgent
         elif name == "WatchRevisions":
-            behaviour.experimental_thread_pool = watching  # type: ignore[attr-defined]
+            behaviour.experimental_thread_pool = watching
         codec = CODECS[name]
         return _MAKERS[operation.shape](
             behaviour, request_deserializer=codec.request.FromString, response_serializer=codec.answer.SerializeToString
@@ -99,7 +97,7 @@ class Handlers(grpc.GenericRpcHandler):
 
 def headers(context: grpc.ServicerContext) -> dict[str, str]:
     """The call's text metadata. A name given twice has the last value, as in HTTP/2 libraries."""
-    return {item.key: item.value for item in context.invocation_metadata() if isinstance(item.value, str)}
+    return {key: value for key, value in context.invocation_metadata() if isinstance(value, str)}
 
 
 def abort(context: grpc.ServicerContext, error: ContextError) -> NoReturn:

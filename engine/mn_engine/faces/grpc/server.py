@@ -47,7 +47,7 @@ class GrpcServer:
         self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
         self._server = grpc.server(
             ThreadPoolExecutor(SERVER_THREADS, thread_name_prefix="mn-call"),
-            handlers=(self._handlers,),
+            handlers=[self._handlers],
             options=_OPTIONS,
             maximum_concurrent_rpcs=SERVER_CALLS_MAX,
         )

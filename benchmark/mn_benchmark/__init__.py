@@ -1,0 +1,1 @@
+"""Benchmarks: figures beside a floor or a peer measured in the same run."""
