@@ -1,8 +1,8 @@
 """Analysis: from text to term hashes, once, when a card is written; stored with the card and versioned.
 
 Words are lower-cased and stemmed; code identifiers yield the whole and its parts (`getUserName` -> getusername, get,
-user, name), so do dotted names, paths and file names; numbers and error codes stay whole; CJK yields single
-characters and pairs. The index never sees text again: a change here is a new ANALYSIS_VERSION.
+user, name), so do dotted names, paths and file names, whose pieces are names of their own; numbers and error codes stay
+whole; CJK yields single characters and pairs. The index never sees text again: a change here is a new ANALYSIS_VERSION.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _STOP_LIST: Final = """
 _STOP_WORDS: Final = frozenset(_STOP_LIST.split())
 _CJK: Final = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _TOKEN: Final = re.compile(rf"[{_CJK}]+|[^\W{_CJK}]+(?:[.\-/:][^\W{_CJK}]+)*")
-_JOINED: Final = re.compile(r"[.\-/:_]+")
+_JOINED: Final = re.compile(r"[.\-/:]+")
 _CASES: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\dA-Za-z_]+")
 _IS_CJK: Final = re.compile(rf"[{_CJK}]")
 _PART_MIN: Final = 2
@@ -135,11 +135,12 @@ def _token_terms(token: str) -> tuple[str, ...]:
     whole = token.lower()
     if token.isalpha() and (token == whole or token[1:] == whole[1:]):  # a plain word
         return () if whole in _STOP_WORDS else (_stem(whole),)
-    parts = [part for piece in _JOINED.split(token) if piece for part in _CASES.findall(piece)]
-    if len(parts) <= 1:
+    pieces = [piece.strip("_") for piece in _JOINED.split(token)]
+    parts = [part.lower() for piece in pieces for part in _CASES.findall(piece)]
+    if parts in ([], [whole]):
         return () if whole in _STOP_WORDS else (_stem(whole),)
-    small = [part.lower() for part in parts if len(part) >= _PART_MIN]
-    return (whole, *(_stem(part) for part in small if part not in _STOP_WORDS))
+    names = [piece.lower() for piece in pieces if len(pieces) > 1 and len(_CASES.findall(piece)) > 1]
+    return (whole, *names, *(_stem(part) for part in parts if len(part) >= _PART_MIN and part not in _STOP_WORDS))
 
 
 @lru_cache(maxsize=1 << 16)
