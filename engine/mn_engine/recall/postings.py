@@ -38,7 +38,7 @@ class _Segment:
             hashes[first], np.append(first, len(keys)).astype(np.uint32), low >> np.uint32(8), low.astype(np.uint8)
         )
 
-    def keys(self) -> NDArray[np.uint64]:
+    def packed(self) -> NDArray[np.uint64]:
         """The postings that this segment was built of."""
         hashes = np.repeat(self.hashes, np.diff(self.starts))
         return _keys(hashes, self.cards, self.weights)
@@ -64,7 +64,7 @@ class Postings:
         keys = _keys(hashes, cards, weights)
         kept = list(self._segments)
         while kept and len(kept[-1]) < 2 * len(keys):
-            keys = np.concatenate((kept.pop().keys(), keys))
+            keys = np.concatenate((kept.pop().packed(), keys))
         keys.sort()
         return Postings((*kept, _Segment.of(keys)))
 

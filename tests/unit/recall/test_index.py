@@ -1,0 +1,106 @@
+"""The derived index: built at once or revision by revision it is the same (5), and a snapshot never changes (4)."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mn_contract.errors import ContextBudgetExceeded
+from mn_engine.domain.cards import CONTRADICTS, SUPERSEDES, Card, Relation
+from mn_engine.recall import index as index_module
+from mn_engine.recall.index import RunIndex
+from mn_engine.recall.rank import rank
+from mn_engine.recall.view import View
+from tests.unit.recall.corpus import Record, batches_of_cards, card, decisions, recorded, scope
+
+
+def contents(index: RunIndex) -> dict[str, Any]:
+    """All that an index holds, whatever its segments."""
+    postings = {
+        name: b"".join(sorted(key.tobytes() for segment in getattr(index, name)._segments for key in segment.packed()))
+        for name in ("terms", "labels")
+    }
+    hashes = {
+        name: sorted(
+            (int(hashed), int(place))
+            for segment in getattr(index, name)._segments
+            for hashed, place in zip(segment.hashes, segment.places, strict=True)
+        )
+        for name in ("keys", "ids")
+    }
+    columns = {name: (column.array.dtype.str, column.array.tobytes()) for name, column in index.columns.items()}
+    return {"revision": index.revision, "readers": index.readers, **columns, **postings, **hashes}
+
+
+@given(batches_of_cards(), st.sets(st.integers(1, 12)))
+def test_an_index_caught_up_in_steps_equals_one_built_at_once(batches: list[list[Card]], stops: set[int]) -> None:
+    """Invariant 5, byte for byte."""
+    record = recorded(batches)
+    stepwise = record.index(cuts=(stop for stop in stops if stop < record.revision))
+    assert contents(stepwise) == contents(record.index())
+
+
+@given(batches_of_cards(), decisions)
+def test_a_snapshot_answers_the_same_after_the_index_has_grown(batches: list[list[Card]], decision: Any) -> None:
+    """Invariant 4: a reader's snapshot, and an older revision seen through a newer index, stay as they were."""
+    record = recorded(batches)
+    snapshots = [(RunIndex.empty(), contents(RunIndex.empty()))]
+    for revision in range(1, record.revision + 1):
+        index = record.extended(snapshots[-1][0], revision - 1, revision)
+        snapshots.append((index, contents(index)))
+    newest = snapshots[-1][0]
+    for revision, (index, as_built) in enumerate(snapshots):
+        assert contents(index) == as_built
+        then, now = (rank(View(one, scope(), revision), decision) for one in (index, newest))
+        assert [array.tolist() for array in (then.places, then.scores, then.found_by)] == [
+            array.tolist() for array in (now.places, now.scores, now.found_by)
+        ]
+
+
+def test_two_indexes_can_grow_from_one_snapshot() -> None:
+    """An index that was dropped while it was caught up must not write into the one that replaced it."""
+    record = recorded([[card("a", "one")], [card("b", "two")]])
+    shared = record.index(1)
+    one, other = record.extended(shared, 1, 2), record.extended(shared, 1, 2)
+    assert contents(one) == contents(other) == contents(record.index())
+
+
+def test_cards_of_one_batch_may_point_at_each_other_in_any_order() -> None:
+    later = card("b", "two")
+    first = card("a", "one", relations=(Relation(CONTRADICTS, later.key),))
+    last = card("c", "three", relations=(Relation(SUPERSEDES, first.key),))
+    view = recorded([[first, later, last]]).view()
+    assert [view.key(view.ordinal(int(place))).id for place in np.flatnonzero(view.visible)] == ["b", "c"]
+    assert [view.key(ordinal).id for ordinal in view.conflicts(view.resolve("a", live=False))] == ["b"]
+
+
+def test_an_index_takes_at_most_450_bytes_a_card_of_40_terms() -> None:
+    words = ["".join(letters) for letters in product("bdfgklmnprtvz", repeat=3)]
+    rng = np.random.default_rng(7)
+    batches = [
+        [card(f"card-{batch}-{place}", " ".join(rng.choice(words, 40, replace=False))) for place in range(200)]
+        for batch in range(10)
+    ]
+    index = recorded(batches).index()
+    assert len(index) == 2000
+    assert index.nbytes <= 450 * len(index)
+
+
+def test_a_run_that_outgrows_its_index_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_module, "CARDS_MAX", 2)
+    record = recorded([[card("a"), card("b")], [card("c")]])
+    fits = record.index(1)
+    with pytest.raises(ContextBudgetExceeded) as caught:
+        record.extended(fits, 1, 2)
+    assert caught.value.detail == {"budget": "cards", "limit": 2}
+
+
+def test_an_empty_run_has_an_empty_index() -> None:
+    record = Record()
+    assert len(record.index()) == 0
+    assert record.view().visible.tolist() == []

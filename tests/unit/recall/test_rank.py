@@ -1,0 +1,80 @@
+"""Ranking against the reference model, and what is relevant."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from mn_engine.domain.cards import Card, CardKey, Kind, Stance
+from mn_engine.domain.packets import Decision
+from mn_engine.recall.rank import rank, retrievers
+from mn_engine.recall.view import View
+from tests.unit.recall.corpus import batches_of_cards, card, decisions, recorded, scope, without
+from tests.unit.recall.reference import ranked_cards, visible_cards
+
+
+def found(view: View, decision: Decision) -> list[tuple[CardKey, int]]:
+    """(key, score) in the order of the ranking."""
+    ranking = rank(view, decision)
+    return [
+        (view.index.key(place), score) for place, score in zip(ranking.places, ranking.scores.tolist(), strict=True)
+    ]
+
+
+def check_reference(batches: list[list[Card]], decision: Decision) -> None:
+    index = recorded(batches).index()
+    for revision in range(index.revision + 1):
+        expected = ranked_cards(visible_cards(batches, scope(), revision), decision)
+        assert found(View(index, scope(), revision), decision) == expected
+
+
+@given(batches_of_cards(), decisions)
+def test_the_ranking_is_the_references_at_every_revision(batches: list[list[Card]], decision: Decision) -> None:
+    check_reference(batches, decision)
+
+
+@pytest.mark.full
+@settings(max_examples=5000)
+@given(batches_of_cards(cards_max=30), decisions)
+def test_the_ranking_is_the_references_in_many_cases(batches: list[list[Card]], decision: Decision) -> None:
+    check_reference(batches, decision)
+
+
+@given(batches_of_cards(), decisions)
+def test_hidden_cards_have_no_effect_on_ranks_or_scores(batches: list[list[Card]], decision: Decision) -> None:
+    """Invariant 7: document frequencies too are counted over what the reader sees."""
+    assert found(recorded(batches).view(), decision) == found(recorded(without(batches, scope())).view(), decision)
+
+
+@pytest.mark.parametrize("focus", ["", "the of and", "?!"])
+def test_a_decision_without_anything_to_match_finds_everything_newest_first(focus: str) -> None:
+    view = recorded([[card("a", "one"), card("b", "two")], [card("c", "three")]]).view()
+    assert found(view, Decision(focus=focus)) == [(CardKey("alice", name), 0) for name in "cba"]
+    assert [retrievers(int(bits)) for bits in rank(view, Decision(focus=focus)).found_by] == [("recent",)] * 3
+
+
+def test_a_decision_that_matches_nothing_finds_nothing() -> None:
+    view = recorded([[card("a", "one")]]).view()
+    assert len(rank(view, Decision(focus="zebra"))) == 0
+    assert len(rank(view, Decision(topics=("zebra",)))) == 0
+
+
+def test_equal_scores_are_ordered_newest_first() -> None:
+    view = recorded([[card("a", "parser x1"), card("b", "parser x2")], [card("c", "parser x3")]]).view()
+    assert [key.id for key, _ in found(view, Decision(focus="parser"))] == ["c", "b", "a"]
+
+
+def test_a_ranking_says_which_retrievers_found_a_card() -> None:
+    view = recorded(
+        [[card("a", "parser", topics=("speed",), entities=("Ada",), claims=(("it works", Stance.SUPPORTS),))]]
+    ).view()
+    decision = Decision(focus="parser", topics=("Speed",), claims=("it works",), entities=("ada",))
+    assert retrievers(int(rank(view, decision).found_by[0])) == ("lexical", "topic", "claim", "entity")
+
+
+def test_kinds_filter_what_is_optional_and_move_no_score() -> None:
+    view = recorded([[card("a", "parser"), card("b", "parser slow", kind=Kind.EVIDENCE)]]).view()
+    every, some = (
+        found(view, Decision(focus="parser", kinds=kinds)) for kinds in (frozenset(), frozenset({Kind.EVIDENCE}))
+    )
+    assert some == [one for one in every if one[0].id == "b"]
