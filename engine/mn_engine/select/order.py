@@ -84,7 +84,7 @@ def marginal_utilities(
 
 
 def similarities(sketches: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """Jaccard similarity of every two sketches, in 1024ths. Symmetric; two empty ones have nothing in common."""
+    """Jaccard similarity of every two sketches, in 1024ths; of a sketch with itself it says nothing."""
     bits = _bit_rows(sketches)
     shared = np.zeros((len(sketches), len(sketches)), np.int64)
     for column in bits.T:
