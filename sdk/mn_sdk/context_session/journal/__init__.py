@@ -1,0 +1,68 @@
+"""The session's journal: what became of each model call, and small durable notes.
+
+What may happen to a call is decided by `mn_contract.invocations`, which is pure; a journal only stores what it decides,
+atomically and durably, before it answers (invariant 10). Two journals keep one contract: `sqlite` under the session's
+root, which other processes on the machine can share, and `remote`, the engine's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from mn_contract.invocations import Attempt
+from mn_sdk.context_session.journal.notes import Notes
+
+
+class Invocations(Protocol):
+    """The calls of one scope. Thread-safe. What a method returns is durable when it returns.
+
+    Errors are those of mn_contract.invocations; beside them DependencyUnavailable and StorageFull.
+    """
+
+    def begin(self, name: str, *, fingerprint: str, lease_ms: int, retry: str = "") -> Attempt:
+        """A claimed attempt (PREPARED), or one whose durable response is to be replayed.
+
+        Raises AmbiguousInvocation, InvocationInFlight, IdempotencyConflict.
+        """
+
+    def dispatch(self, attempt: Attempt, *, request_sha256: str, calls_max: int | None) -> Attempt:
+        """The attempt, DISPATCHED. Raises ContextBudgetExceeded where the run has made `calls_max` calls, StaleRevision
+        where another worker has claimed the attempt since."""
+
+    def respond(self, attempt: Attempt, response: bytes, *, usable: bool) -> Attempt:
+        """The attempt with its response. The same response again changes nothing."""
+
+    def fail(self, attempt: Attempt, *, evidence: str) -> Attempt:
+        """The attempt, FAILED_DEFINITE: nothing was executed, and `evidence` says how that is known."""
+
+    def lose(self, attempt: Attempt, *, evidence: str) -> Attempt:
+        """The attempt, AMBIGUOUS: nobody can tell whether it was executed."""
+
+    def complete(self, attempt: Attempt) -> Attempt:
+        """The attempt, written back. Idempotent."""
+
+    def reconcile(self, name: str, *, response: bytes | None, evidence: str) -> Attempt:
+        """The newest attempt, settled: with a response that was found, or (None) as not executed."""
+
+    def newest(self, name: str) -> Attempt | None:
+        """The newest attempt of this name; None where there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journal:
+    """A session's journal."""
+
+    invocations: Invocations
+    notes: Notes
+
+    def cursor(self, name: str, value: int | None = None) -> int:
+        """The durable cursor of this name: sets it where a value is given; 0 before it was ever set."""
+        return self.notes.cursor(name) if value is None else self.notes.set_cursor(name, value)
+
+    def close(self) -> None:
+        """Lets go of the files. Idempotent."""
+        self.notes.close()
+
+
+__all__ = ["Invocations", "Journal", "Notes"]

@@ -1,0 +1,159 @@
+"""The SQLite file under a session's root: built for power loss, shared between processes, with schema versions.
+
+Every write is one IMMEDIATE transaction, durable when it returns (WAL, synchronous=FULL). SQLite's errors become the
+contract's here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from mn_contract.errors import ContextError, DependencyUnavailable, StorageFull
+
+FILE_NAME: Final = "journal.sqlite"
+_BUSY_SECONDS: Final = 30.0
+
+MIGRATIONS: Final = (
+    """
+    CREATE TABLE attempts (
+      job_id TEXT NOT NULL, run_id TEXT NOT NULL, principal TEXT NOT NULL, name TEXT NOT NULL,
+      attempt INTEGER NOT NULL, state TEXT NOT NULL, epoch INTEGER NOT NULL, holder TEXT NOT NULL,
+      lease_until_ms INTEGER NOT NULL, fingerprint TEXT NOT NULL, request_sha256 TEXT NOT NULL, retry TEXT NOT NULL,
+      response BLOB, response_sha256 TEXT NOT NULL, usable INTEGER NOT NULL, evidence TEXT NOT NULL
+    ) STRICT;
+    CREATE UNIQUE INDEX attempts_key ON attempts (job_id, run_id, principal, name, attempt);
+    CREATE INDEX attempts_state ON attempts (job_id, run_id, state);
+    CREATE TABLE notes (
+      job_id TEXT NOT NULL, run_id TEXT NOT NULL, principal TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL,
+      value BLOB NOT NULL, PRIMARY KEY (job_id, run_id, principal, kind, name)
+    ) STRICT;
+    """,
+)
+"""One script a schema version, in order; a script that was released is never changed."""
+
+
+class Database:
+    """One connection a process; use from any thread. After a fork the child opens its own."""
+
+    def __init__(self, root: Path) -> None:
+        self._path = root / FILE_NAME
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._pid = 0
+        self._closed = False
+        with _translated(self._path), self._lock:
+            root.mkdir(parents=True, exist_ok=True)
+            self._opened()
+            _sync_folder(root)
+            _sync_folder(root.parent)
+
+    @contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that no other writer is inside of; durable when the block ends, undone where it raises."""
+        with self._lock, _translated(self._path):
+            connection = self._opened()
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+
+    @contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """The connection, for one query."""
+        with self._lock, _translated(self._path):
+            yield self._opened()
+
+    def close(self) -> None:
+        """Idempotent."""
+        with self._lock:
+            self._closed = True
+            connection, self._connection = self._connection, None
+            if connection is not None and self._pid == os.getpid():
+                connection.close()
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._closed:
+            raise DependencyUnavailable("the session is closed", dependency="journal")
+        if self._connection is None or self._pid != os.getpid():
+            # A connection inherited over a fork is left alone: closing it would drop the parent's file locks.
+            self._connection, self._pid = _connect(self._path), os.getpid()
+        return self._connection
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        _migrate(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    if _version(connection) == len(MIGRATIONS):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        version = _version(connection)
+        if version > len(MIGRATIONS):
+            raise DependencyUnavailable(
+                f"{path} was written by a newer version of this program (schema {version}); update it",
+                dependency="journal",
+            )
+        for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
+            for statement in script.split(";"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version={number}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def _sync_folder(folder: Path) -> None:
+    # Without this a power loss may take the file's name with it.
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _error_of(error, path) from error
+    except OSError as error:
+        raise DependencyUnavailable(f"{path} cannot be used: {error.strerror}", dependency="journal") from error
+
+
+def _error_of(error: sqlite3.Error, path: Path) -> ContextError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return StorageFull(f"the disk that holds {path} is full; nothing was written")
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return DependencyUnavailable(f"{path} stayed locked by another process; try again", dependency="journal")
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return DependencyUnavailable(
+            f"{path} is damaged: restore it from a backup; nothing was read from it", dependency="journal"
+        )
+    return DependencyUnavailable(f"{path} cannot be used: {error}", dependency="journal")

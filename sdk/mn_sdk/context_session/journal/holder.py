@@ -1,0 +1,66 @@
+"""Who holds a claim: host, process, its start time, thread; and whether a holder is provably gone.
+
+A process id alone is not an identity: it is used again. The host part tells machines, boots and process namespaces
+apart, so that only a holder of this very process table is ever called dead. Where the start time cannot be read,
+nothing is proved by it, and a claim simply runs out.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import socket
+import threading
+from pathlib import Path
+
+_UNKNOWN = "0"
+
+
+def own_holder() -> str:
+    """The identity of this process and thread, as an id of the contract."""
+    pid = os.getpid()
+    return f"{_host()}/{pid}/{_start_time(pid)}/{threading.get_ident()}"
+
+
+def is_gone(holder: str) -> bool:
+    """Whether the holder's process has provably ended. False for another machine's, and where nothing is proved."""
+    parts = holder.split("/")
+    if len(parts) != 4 or parts[0] != _host() or not parts[1].isdecimal():
+        return False
+    pid = int(parts[1])
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    started = _start_time(pid)
+    return _UNKNOWN not in (started, parts[2]) and started != parts[2]
+
+
+@functools.cache
+def _host() -> str:
+    """A name for this process table: 24 hex digits."""
+    marks = [socket.gethostname(), _read(Path("/proc/sys/kernel/random/boot_id")), _namespace()]
+    return hashlib.sha256("\n".join(marks).encode("utf-8", "replace")).hexdigest()[:24]
+
+
+def _namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
+
+
+def _start_time(pid: int) -> str:
+    """Field 22 of /proc/PID/stat, clock ticks after boot; "0" where it cannot be read."""
+    after_name = _read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
+    return after_name[19] if len(after_name) > 19 else _UNKNOWN
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""

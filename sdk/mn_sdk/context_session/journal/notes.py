@@ -1,0 +1,52 @@
+"""Small durable notes of one scope, under the session's root: named cursors, pages of recall, reports of turns."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mn_contract.errors import InvalidInput
+from mn_contract.names import check_id
+from mn_sdk.context_session.journal.database import Database
+from mn_sdk.scope import SessionScope
+
+CURSOR_MAX: Final = (1 << 63) - 1
+
+
+class Notes:
+    """A map from (kind, name) to bytes, durable when `put` returns. Thread-safe."""
+
+    def __init__(self, database: Database, scope: SessionScope) -> None:
+        self._database = database
+        self._scope = (scope.job_id, scope.run_id, scope.principal)
+
+    def get(self, kind: str, name: str) -> bytes | None:
+        """The note; None where there is none."""
+        with self._database.read() as connection:
+            row = connection.execute(
+                "SELECT value FROM notes WHERE (job_id, run_id, principal, kind, name) = (?, ?, ?, ?, ?)",
+                (*self._scope, kind, name),
+            ).fetchone()
+        return None if row is None else bytes(row[0])
+
+    def put(self, kind: str, name: str, value: bytes) -> None:
+        """Keeps the note, in place of an earlier one."""
+        with self._database.write() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO notes VALUES (?, ?, ?, ?, ?, ?)", (*self._scope, kind, name, value)
+            )
+
+    def cursor(self, name: str) -> int:
+        """The cursor of this name; 0 before it was set."""
+        found = self.get("cursor", check_id(name, "cursor"))
+        return 0 if found is None else int(found)
+
+    def set_cursor(self, name: str, value: int) -> int:
+        """Sets the cursor. Raises InvalidInput."""
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= CURSOR_MAX:
+            raise InvalidInput(f"a cursor is a whole number, 0 to {CURSOR_MAX}", field="cursor")
+        self.put("cursor", check_id(name, "cursor"), str(value).encode())
+        return value
+
+    def close(self) -> None:
+        """Idempotent."""
+        self._database.close()

@@ -1,0 +1,213 @@
+"""The journal under the session's root. Processes share it: each decision is one exclusive transaction."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Callable
+from typing import Any, Final
+
+from mn_contract.errors import ContextBudgetExceeded, NotFound, SourceMismatch
+from mn_contract.invocations import (
+    MAY_BE_BILLED,
+    Attempt,
+    Begin,
+    Command,
+    State,
+    begin,
+    dispatch,
+    move,
+    reconcile,
+    respond,
+)
+from mn_contract.names import check_id
+from mn_sdk.context_session.journal.database import Database
+from mn_sdk.context_session.journal.holder import is_gone, own_holder
+from mn_sdk.scope import SessionScope
+
+_COLUMNS: Final = (
+    "attempt, state, epoch, holder, lease_until_ms, fingerprint, request_sha256, retry, response, response_sha256, "
+    "usable, evidence"
+)
+_KEY: Final = "(job_id, run_id, principal, name) = (?, ?, ?, ?)"
+_BILLED: Final = tuple(sorted(state.value for state in MAY_BE_BILLED))
+
+
+class SqliteInvocations:
+    """See Invocations. `now_ms` is the clock that leases are measured by."""
+
+    def __init__(
+        self,
+        database: Database,
+        scope: SessionScope,
+        *,
+        now_ms: Callable[[], int],
+        holder: Callable[[], str] = own_holder,
+        gone: Callable[[str], bool] = is_gone,
+    ) -> None:
+        self._database = database
+        self._scope = scope
+        self._now_ms = now_ms
+        self._holder = holder
+        self._gone = gone
+
+    def begin(self, name: str, *, fingerprint: str, lease_ms: int, retry: str = "") -> Attempt:
+        """See Invocations."""
+        wish = Begin(name=name, holder=self._holder(), lease_ms=lease_ms, fingerprint=fingerprint, retry=retry)
+        with self._database.write() as connection:
+            newest = self._newest(connection, name)
+            begun = begin(newest, self._retries(connection, name), self._knowing(wish, newest), self._now_ms())
+            for attempt in begun.write:
+                self._store(connection, attempt)
+        if begun.error is not None:
+            raise begun.error
+        return begun.attempt
+
+    def dispatch(self, attempt: Attempt, *, request_sha256: str, calls_max: int | None) -> Attempt:
+        """See Invocations."""
+        with self._database.write() as connection:
+            stored = self._of(connection, attempt)
+            moved = dispatch(stored, epoch=attempt.epoch, request_sha256=request_sha256)
+            used = self._calls(connection)
+            if calls_max is not None and used >= calls_max:
+                raise ContextBudgetExceeded(
+                    f"the run has made {used} of its {calls_max} calls; this one was not sent",
+                    budget="calls",
+                    limit=calls_max,
+                    used=used,
+                    needed=1,
+                )
+            self._store(connection, moved)
+        return moved
+
+    def respond(self, attempt: Attempt, response: bytes, *, usable: bool) -> Attempt:
+        """See Invocations."""
+        return self._move(attempt, lambda stored: respond(stored, response, usable=usable))
+
+    def fail(self, attempt: Attempt, *, evidence: str) -> Attempt:
+        """See Invocations."""
+        return self._settle(attempt, Command.FAIL, State.FAILED_DEFINITE, evidence)
+
+    def lose(self, attempt: Attempt, *, evidence: str) -> Attempt:
+        """See Invocations."""
+        return self._settle(attempt, Command.LOSE, State.AMBIGUOUS, evidence)
+
+    def complete(self, attempt: Attempt) -> Attempt:
+        """See Invocations."""
+        return self._move(attempt, lambda stored: move(stored, Command.COMPLETE))
+
+    def reconcile(self, name: str, *, response: bytes | None, evidence: str) -> Attempt:
+        """See Invocations."""
+        check_id(name, "name")
+        with self._database.write() as connection:
+            newest = self._newest(connection, name)
+            abandoned = newest.holder if newest is not None and self._gone(newest.holder) else ""
+            settled = reconcile(
+                newest, response=response, evidence=evidence, now_ms=self._now_ms(), abandoned=abandoned
+            )
+            if settled != newest:
+                self._store(connection, settled)
+        return settled
+
+    def newest(self, name: str) -> Attempt | None:
+        """See Invocations."""
+        check_id(name, "name")
+        with self._database.read() as connection:
+            return self._newest(connection, name)
+
+    def _settle(self, attempt: Attempt, command: Command, state: State, evidence: str) -> Attempt:
+        return self._move(
+            attempt, lambda stored: stored if stored.state is state else move(stored, command, evidence=evidence)
+        )
+
+    def _move(self, attempt: Attempt, change: Callable[[Attempt], Attempt]) -> Attempt:
+        with self._database.write() as connection:
+            stored = self._of(connection, attempt)
+            moved = change(stored)
+            if moved != stored:
+                self._store(connection, moved)
+        return moved
+
+    def _knowing(self, wish: Begin, newest: Attempt | None) -> Begin:
+        """The wish, with what this machine knows of the present holder."""
+        if newest is None or newest.holder == wish.holder or not self._gone(newest.holder):
+            return wish
+        return Begin(
+            name=wish.name,
+            holder=wish.holder,
+            lease_ms=wish.lease_ms,
+            fingerprint=wish.fingerprint,
+            retry=wish.retry,
+            abandoned=newest.holder,
+        )
+
+    def _key(self, name: str) -> tuple[str, str, str, str]:
+        return self._scope.job_id, self._scope.run_id, self._scope.principal, name
+
+    def _newest(self, connection: sqlite3.Connection, name: str) -> Attempt | None:
+        row = connection.execute(
+            f"SELECT {_COLUMNS} FROM attempts WHERE {_KEY} ORDER BY attempt DESC LIMIT 1", self._key(name)
+        ).fetchone()
+        return None if row is None else _attempt(name, row)
+
+    def _of(self, connection: sqlite3.Connection, attempt: Attempt) -> Attempt:
+        row = connection.execute(
+            f"SELECT {_COLUMNS} FROM attempts WHERE {_KEY} AND attempt = ?", (*self._key(attempt.name), attempt.attempt)
+        ).fetchone()
+        if row is None:
+            raise NotFound("there is no such attempt of an invocation of this name")
+        return _attempt(attempt.name, row)
+
+    def _retries(self, connection: sqlite3.Connection, name: str) -> frozenset[str]:
+        rows = connection.execute(f"SELECT retry FROM attempts WHERE {_KEY} AND retry <> ''", self._key(name))
+        return frozenset(retry for (retry,) in rows)
+
+    def _calls(self, connection: sqlite3.Connection) -> int:
+        """Attempts of the whole run that may have been billed."""
+        marks = ", ".join("?" for _ in _BILLED)
+        (count,) = connection.execute(
+            f"SELECT count(*) FROM attempts WHERE job_id = ? AND run_id = ? AND state IN ({marks})",
+            (self._scope.job_id, self._scope.run_id, *_BILLED),
+        ).fetchone()
+        return int(count)
+
+    def _store(self, connection: sqlite3.Connection, attempt: Attempt) -> None:
+        sha256 = "" if attempt.response is None else hashlib.sha256(attempt.response).hexdigest()
+        connection.execute(
+            "INSERT OR REPLACE INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *self._key(attempt.name),
+                attempt.attempt,
+                attempt.state.value,
+                attempt.epoch,
+                attempt.holder,
+                attempt.lease_until_ms,
+                attempt.fingerprint,
+                attempt.request_sha256,
+                attempt.retry,
+                attempt.response,
+                sha256,
+                attempt.usable,
+                attempt.evidence,
+            ),
+        )
+
+
+def _attempt(name: str, row: tuple[Any, ...]) -> Attempt:
+    number, state, epoch, holder, lease, fingerprint, request, retry, response, sha256, usable, evidence = row
+    if response is not None and hashlib.sha256(response).hexdigest() != sha256:
+        raise SourceMismatch("a stored response is not what its hash says; it was not used", name=name, attempt=number)
+    return Attempt(
+        name=name,
+        attempt=number,
+        state=State(state),
+        epoch=epoch,
+        holder=holder,
+        lease_until_ms=lease,
+        fingerprint=fingerprint,
+        request_sha256=request,
+        retry=retry,
+        response=response,
+        usable=bool(usable),
+        evidence=evidence,
+    )
