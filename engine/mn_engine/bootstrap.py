@@ -34,7 +34,10 @@ def open_engine(record: Path) -> Engine:
 
 
 def embedded(root: str | Path) -> EmbeddedEngine:
-    """The engine over the record in `root`, shared by all in this process that ask for it; each closes its own handle."""
+    """The engine over the record in `root`, shared by all in this process that ask for it.
+
+    Each closes its own handle; the last one closes the record.
+    """
     return EmbeddedEngine(_shared(Path(root).resolve() / RECORD_NAME))
 
 

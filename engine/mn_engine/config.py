@@ -78,7 +78,7 @@ def serve_config(
 
 
 def record_path(environment: Mapping[str, str] | None = None, *, store: str | None = None) -> Path:
-    """Where the record lies: the argument, MN_CONTEXT_STORE, or the default under XDG_DATA_HOME. Raises InvalidInput."""
+    """Where the record lies: the argument, MN_CONTEXT_STORE, or a default under XDG_DATA_HOME. Raises InvalidInput."""
     env = os.environ if environment is None else environment
     named = store or env.get("MN_CONTEXT_STORE")
     if not named:

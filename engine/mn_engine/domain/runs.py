@@ -69,8 +69,8 @@ class Run:
         """Raises ContextBudgetExceeded, with the numbers, where `needed` more bytes are over the storage budget."""
         if self.max_stored_bytes is not None and self.stored_bytes + needed > self.max_stored_bytes:
             raise ContextBudgetExceeded(
-                f"the run's storage budget of {self.max_stored_bytes} bytes has {self.max_stored_bytes - self.stored_bytes}"
-                f" left and this write needs {needed}; nothing was written",
+                f"the run has stored {self.stored_bytes} of its {self.max_stored_bytes} bytes and this write needs"
+                f" {needed} more; nothing was written",
                 budget="storage",
                 limit=self.max_stored_bytes,
                 used=self.stored_bytes,

@@ -1,0 +1,132 @@
+"""The invocation table (invariant 10), by hand and against every sequence of commands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mn_contract.errors import AmbiguousInvocation, IdempotencyConflict, InvocationInFlight, NotFound, StaleRevision
+from mn_contract.invocations import (
+    MAY_BE_BILLED,
+    TRANSITIONS,
+    Attempt,
+    Begin,
+    Command,
+    State,
+    begin,
+    dispatch,
+    move,
+    reconcile,
+    respond,
+)
+
+F, G = "f" * 64, "a" * 64
+
+
+def wish(holder: str = "w1", *, retry: str = "", fingerprint: str = F, abandoned: str = "") -> Begin:
+    return Begin(name="n", holder=holder, lease_ms=1000, fingerprint=fingerprint, retry=retry, abandoned=abandoned)
+
+
+def attempt(state: State, **changes: object) -> Attempt:
+    values = {"holder": "w1", "lease_until_ms": 1000, "fingerprint": F, "epoch": 1, "attempt": 1, **changes}
+    return Attempt(name="n", state=state, **values)  # type: ignore[arg-type]
+
+
+def test_a_new_name_is_prepared_and_a_live_claim_is_in_flight_to_others() -> None:
+    begun = begin(None, frozenset(), wish(), 0)
+    assert (begun.attempt.state, begun.attempt.attempt) == (State.PREPARED, 1)
+    with pytest.raises(InvocationInFlight) as caught:
+        begin(begun.attempt, frozenset(), wish("w2"), 500)
+    assert caught.value.detail["retry_after_ms"] == 500
+
+
+@pytest.mark.parametrize("abandoned", ["", "w1"])
+def test_a_claim_whose_worker_ended_is_taken_over_with_a_higher_epoch(abandoned: str) -> None:
+    """After the lease, or at once where the worker is known to be dead."""
+    first = begin(None, frozenset(), wish(), 0).attempt
+    now = 500 if abandoned else 1000
+    second = begin(first, frozenset(), wish("w2", abandoned=abandoned), now).attempt
+    assert second.epoch == first.epoch + 1
+    with pytest.raises(StaleRevision):
+        dispatch(second, epoch=first.epoch, request_sha256=G)
+    assert dispatch(second, epoch=second.epoch, request_sha256=G).state is State.DISPATCHED
+
+
+def test_a_dispatch_whose_worker_ended_is_ambiguous_and_never_begun_again() -> None:
+    lost = attempt(State.DISPATCHED)
+    begun = begin(lost, frozenset(), wish("w2"), 1000)
+    assert isinstance(begun.error, AmbiguousInvocation)
+    assert [written.state for written in begun.write] == [State.AMBIGUOUS]
+    again = begin(begun.attempt, frozenset(), wish("w2"), 5000)
+    assert isinstance(again.error, AmbiguousInvocation)
+
+
+def test_an_explicit_retry_supersedes_and_is_good_once() -> None:
+    lost = attempt(State.AMBIGUOUS)
+    begun = begin(lost, frozenset(), wish(retry="again"), 0)
+    assert [written.state for written in begun.write] == [State.SUPERSEDED, State.PREPARED]
+    assert begun.attempt.attempt == 2
+    second = replace(begun.attempt, state=State.AMBIGUOUS)
+    resumed = begin(second, frozenset({"again"}), wish(retry="again"), 0)
+    assert isinstance(resumed.error, AmbiguousInvocation), "the same retry resumes its own attempt"
+    with pytest.raises(IdempotencyConflict):
+        begin(replace(second, retry="third"), frozenset({"again", "third"}), wish(retry="again"), 0)
+
+
+@pytest.mark.parametrize("state", [State.RESPONDED, State.COMPLETED, State.RECONCILED])
+def test_a_durable_response_is_replayed_to_the_same_request_only(state: State) -> None:
+    stored = attempt(state, response=b"r")
+    begun = begin(stored, frozenset(), wish("w2"), 0)
+    assert begun.replayed
+    assert begun.write == ()
+    with pytest.raises(IdempotencyConflict):
+        begin(stored, frozenset(), wish("w2", fingerprint=G), 0)
+
+
+def test_after_a_definite_failure_the_name_is_free_for_any_request() -> None:
+    begun = begin(attempt(State.FAILED_DEFINITE), frozenset(), wish(fingerprint=G), 0)
+    assert (begun.attempt.attempt, begun.attempt.fingerprint, begun.error) == (2, G, None)
+
+
+def test_a_late_response_attaches_to_its_own_attempt() -> None:
+    assert respond(attempt(State.AMBIGUOUS), b"r", usable=True).state is State.RESPONDED
+    late = respond(attempt(State.SUPERSEDED), b"r", usable=True)
+    assert (late.state, late.response) == (State.SUPERSEDED, b"r")
+    assert respond(late, b"r", usable=True) == late
+    with pytest.raises(IdempotencyConflict):
+        respond(late, b"other", usable=True)
+
+
+def test_reconciling_settles_once() -> None:
+    lost = attempt(State.DISPATCHED)
+    with pytest.raises(InvocationInFlight):
+        reconcile(lost, response=b"r", evidence="log", now_ms=0, abandoned="")
+    found = reconcile(lost, response=b"r", evidence="log", now_ms=0, abandoned="w1")
+    assert (found.state, found.response) == (State.RECONCILED, b"r")
+    assert reconcile(found, response=b"r", evidence="log", now_ms=0, abandoned="") == found
+    with pytest.raises(IdempotencyConflict):
+        reconcile(found, response=None, evidence="log", now_ms=0, abandoned="")
+    assert reconcile(lost, response=None, evidence="log", now_ms=9999, abandoned="").state is State.FAILED_DEFINITE
+    with pytest.raises(NotFound):
+        reconcile(attempt(State.PREPARED), response=None, evidence="log", now_ms=0, abandoned="")
+
+
+@given(st.lists(st.sampled_from(Command), max_size=12))
+def test_no_sequence_of_commands_dispatches_an_attempt_twice_or_forgets_that_it_may_be_billed(
+    commands: list[Command],
+) -> None:
+    current, dispatches = attempt(State.PREPARED), 0
+    for command in commands:
+        if (current.state, command) not in TRANSITIONS:
+            with pytest.raises(IdempotencyConflict):
+                move(current, command)
+            continue
+        before = current.state
+        current = move(current, command)
+        dispatches += command is Command.DISPATCH
+        if before in MAY_BE_BILLED and current.state not in MAY_BE_BILLED:
+            assert command is Command.FAIL, "only a proof that nothing was executed unbills an attempt"
+    assert dispatches <= 1
