@@ -1,0 +1,131 @@
+"""LiteLLM, and nothing else: imported here only, and only when a model is about to be called (it takes seconds).
+
+Everything that depends on litellm's shapes stands here and in `interception`: sending one request once, telling what
+became of it, and making a stored response an object again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import warnings
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any, Final
+
+from mn_contract.canonical import encoded
+from mn_contract.errors import InvalidInput
+from mn_sdk.context_session.outcome import Answered, Outcome, Unusable, judge
+from mn_sdk.context_session.wiretap import Exchange, recording
+
+_lock: Final = threading.Lock()
+_loaded: ModuleType | None = None
+
+
+def load() -> ModuleType:
+    """litellm, with our interception in place. Raises DependencyUnavailable on a litellm that it does not know."""
+    global _loaded
+    with _lock:
+        if _loaded is None:
+            _loaded = _imported()
+        return _loaded
+
+
+def _imported() -> ModuleType:
+    # Without this litellm fetches its price table over the network when it is imported.
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import litellm
+
+    from mn_sdk.context_session import interception
+
+    interception.install(litellm)
+    return litellm
+
+
+def send(arguments: Mapping[str, Any]) -> Outcome:
+    """Sends a request once, and says what became of it. Never raises for what happened after it was sent."""
+    from mn_sdk.context_session import interception
+
+    load()
+    exchange = Exchange()
+    try:
+        with recording(exchange):
+            response = interception.original_completion(**arguments, logger_fn=exchange.on_log)
+    except BaseException as error:  # noqa: BLE001 - an interrupt, too, leaves a call whose outcome must be journaled
+        return judge(error, exchange)
+    return _answered(response, exchange)
+
+
+async def asend(arguments: Mapping[str, Any]) -> Outcome:
+    """As `send`, without blocking the loop."""
+    from mn_sdk.context_session import interception
+
+    load()
+    exchange = Exchange()
+    try:
+        with recording(exchange):
+            response = await interception.original_acompletion(**arguments, logger_fn=exchange.on_log)
+    except BaseException as error:  # noqa: BLE001 - as in `send`; cancellation arrives this way
+        return judge(error, exchange)
+    return _answered(response, exchange)
+
+
+def restore(stored: bytes) -> Any:
+    """A stored response as litellm's object. Raises InvalidInput where it is none."""
+    litellm = load()
+    try:
+        document = json.loads(stored)
+        return litellm.ModelResponse(**document)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InvalidInput("the stored response is no chat completion", field="response") from error
+
+
+def stored_form(response: Any) -> bytes:
+    """What is journaled of a response that a program gives: an object of litellm's, its JSON, or the answer's text."""
+    if isinstance(response, bytes | bytearray):
+        document = _parsed(bytes(response))
+    elif isinstance(response, str):
+        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": response}}
+        document = {"object": "chat.completion", "choices": [choice]}
+    elif hasattr(response, "model_dump"):
+        document = response.model_dump(mode="json", warnings=False)
+    else:
+        document = response
+    if not isinstance(document, dict) or not document.get("choices"):
+        raise InvalidInput("a response is a chat completion, or the answer's text", field="response")
+    return encoded(document)
+
+
+def response_schema(wanted: Any) -> Any:
+    """`response_format` as it is sent: litellm takes classes too, and sends their JSON schema."""
+    if not isinstance(wanted, type):
+        return wanted
+    return load().utils.type_to_response_format_param(response_format=wanted)
+
+
+def text_of(stored: bytes) -> str:
+    """What the model said in a stored response: its text, or its tool calls as canonical JSON; empty for nothing."""
+    message = json.loads(stored)["choices"][0].get("message") or {}
+    content = message.get("content")
+    if isinstance(content, str) and content:
+        return content
+    calls = [call.get("function") for call in message.get("tool_calls") or () if isinstance(call, dict)]
+    return encoded({"tool_calls": calls}).decode("utf-8") if calls else ""
+
+
+def _answered(response: Any, exchange: Exchange) -> Outcome:
+    choices = getattr(response, "choices", None)
+    if not choices or getattr(choices[0], "message", None) is None:
+        raw = exchange.body if exchange.body is not None else b""
+        return Unusable(raw, ValueError("the response has no choice with a message"))
+    return Answered(stored_form(response), response)
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError as error:
+        raise InvalidInput("a response given as bytes is the JSON of a chat completion", field="response") from error

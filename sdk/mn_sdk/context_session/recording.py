@@ -1,0 +1,142 @@
+"""Recording an observation: one event, idempotent under the caller's name for it, however many cards it takes.
+
+A record that was split is one thing to its users: its name stands for all of its cards wherever a reference is taken.
+Relations that end something (`supersedes`, `resolves`) are spread over the pieces, one target each, because they take
+effect once; relations that say something (`contradicts`, the caller's own) stand on every piece, because each piece may
+be recalled alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Final
+
+from mn.context.working.v1 import artifact_pb2, card_pb2
+from mn_contract.errors import InvalidInput, NotFound
+from mn_contract.limits import ARTIFACT_INLINE_BYTES_MAX, CARD_LIST_MAX, CARD_TEXT_BYTES_MAX, EVENT_RESOLVES_MAX
+from mn_sdk.client import WorkingMemoryClient
+from mn_sdk.context_session import pieces
+from mn_sdk.context_session.observation import Observation
+
+_KNOWN_MAX: Final = 4096
+Link = tuple[str, str]
+
+
+class Recorder:
+    """Records observations of one session. Thread-safe as its client is."""
+
+    def __init__(self, client: WorkingMemoryClient) -> None:
+        self._client = client
+        self._known: dict[str, tuple[str, ...]] = {}
+
+    def record(self, event_id: str, observation: Observation) -> tuple[str, ...]:
+        """The references of the cards that the record is now, in order. The same again changes nothing.
+
+        Raises IdempotencyConflict where `event_id` was used for something else, InvalidInput where it is too large.
+        """
+        linking = [(type_, ref) for type_, record in observation.linking for ref in self.cards_of(record)]
+        ending = [(type_, ref) for type_, record in observation.ending for ref in self.cards_of(record)]
+        if len(observation.data) <= CARD_TEXT_BYTES_MAX:
+            event = _whole(event_id, observation)
+        else:
+            event = self._split(event_id, observation)
+        _link(event, linking, ending)
+        (receipt,) = self._client.record([event]).receipts
+        refs = tuple(receipt.cards)
+        self._remember(event_id, refs)
+        return refs
+
+    def cards_of(self, ref: str) -> tuple[str, ...]:
+        """The cards that a reference stands for: itself, or the pieces of the record that was split under this name.
+
+        A reference that names nothing here is answered as it is: the engine says what is wrong with it.
+        """
+        known = self._known.get(ref)
+        if known is not None:
+            return known
+        try:
+            self._client.card(ref)
+            found: tuple[str, ...] = (ref,)
+        except NotFound:
+            found = self._pieces_of(ref)
+        if found:
+            self._remember(ref, found)
+        return found or (ref,)
+
+    def _pieces_of(self, ref: str) -> tuple[str, ...]:
+        try:
+            first = self._client.card(pieces.piece_id(ref, 1))
+        except (NotFound, InvalidInput):  # with the suffix a long name is no id: then it names no split record either
+            return ()
+        last = next((link.target for link in first.relations if link.type == pieces.LAST_PIECE), "")
+        number = last.rpartition("/")[2]
+        count = int(number) if number.isdecimal() else 0
+        return tuple(pieces.piece_id(ref, place) for place in range(1, count + 1))
+
+    def _split(self, event_id: str, observation: Observation) -> card_pb2.Event:
+        cuts = list(pieces.ranges(observation.data))
+        if len(cuts) > pieces.PIECES_MAX:
+            raise InvalidInput(
+                f"a record is at most {pieces.PIECES_MAX} cards, and this one takes {len(cuts)}; put the bytes with "
+                "put_artifact and observe their parts",
+                field="record",
+                size=len(observation.data),
+            )
+        event = card_pb2.Event(key=event_id)
+        sha256 = self._stored(event, observation)
+        for number, (start, end) in enumerate(cuts, start=1):
+            card = event.cards.add()
+            card.CopyFrom(observation.card)
+            card.id = pieces.piece_id(event_id, number)
+            card.body.CopyFrom(artifact_pb2.SourceRange(artifact_sha256=sha256, start=start, end=end))
+            if number > 1:
+                card.relations.add(type=pieces.CONTINUES, target=pieces.piece_id(event_id, number - 1))
+        event.cards[0].summary = observation.summary
+        event.cards[0].relations.add(type=pieces.LAST_PIECE, target=pieces.piece_id(event_id, len(cuts)))
+        return event
+
+    def _stored(self, event: card_pb2.Event, observation: Observation) -> str:
+        """The artifact that the pieces lie on: in the event where it is small, else put first. Its sha256."""
+        if len(observation.data) <= ARTIFACT_INLINE_BYTES_MAX:
+            event.artifacts.add(media_type=observation.media_type, data=observation.data, acl=observation.acl)
+            return hashlib.sha256(observation.data).hexdigest()
+        put = self._client.put_artifact(observation.data, media_type=observation.media_type, acl=observation.acl)
+        return put.sha256
+
+    def _remember(self, ref: str, cards: tuple[str, ...]) -> None:
+        if len(self._known) >= _KNOWN_MAX:
+            self._known.clear()
+        self._known[ref] = cards
+
+
+def _whole(event_id: str, observation: Observation) -> card_pb2.Event:
+    event = card_pb2.Event(key=event_id)
+    card = event.cards.add()
+    card.CopyFrom(observation.card)
+    card.text = observation.data.decode("utf-8")
+    card.summary = observation.summary
+    return event
+
+
+def _link(event: card_pb2.Event, linking: Iterable[Link], ending: Iterable[Link]) -> None:
+    """Gives the event's cards their relations. Raises InvalidInput where there are more than they can carry."""
+    for card in event.cards:
+        for type_, ref in linking:
+            card.relations.add(type=type_, target=ref)
+    left = list(ending)
+    for card in event.cards:
+        room = max(CARD_LIST_MAX - len(card.relations), 0)
+        for type_, ref in left[:room]:
+            card.relations.add(type=type_, target=ref)
+        left = left[room:]
+    # An event can resolve without a card's relation; superseding needs the card that takes the place.
+    resolved = [ref for type_, ref in left if type_ == "resolves"]
+    too_many = len(resolved) < len(left) or len(resolved) > EVENT_RESOLVES_MAX
+    if too_many or any(len(card.relations) > CARD_LIST_MAX for card in event.cards):
+        raise InvalidInput(
+            f"a card has at most {CARD_LIST_MAX} relations, and a record's name counts as all of its cards; spread "
+            "them over several observations",
+            field="relations",
+        )
+    event.resolves.extend(resolved)

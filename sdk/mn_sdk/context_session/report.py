@@ -1,0 +1,59 @@
+"""What a turn did, as numbers, names and hashes: what was recalled, admitted and left out, and why. Durable."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from mn_contract.canonical import encoded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnReport:
+    """One turn.
+
+    `items` are {id, role, bytes, retrievers, rank} and `parts` the ledger of tokens. `tokens` counts the complete
+    request, `margin` is what was added because the provider may bill more, `exact` says that the tokenizer is known.
+    `written_back` is empty where the response is in the record, else the reason of the error that kept it out; the next
+    turn of this name then writes it back.
+    """
+
+    name: str
+    attempt: int = 0
+    model: str = ""
+    request_sha256: str = ""
+    window: int = 0
+    input_budget: int = 0
+    tokens: int = 0
+    margin: int = 0
+    exact: bool = False
+    tokenizer: str = ""
+    parts: tuple[Mapping[str, Any], ...] = ()
+    left_out_of_current: tuple[str, ...] = ()
+    revision: int = 0
+    packet_digest: str = ""
+    packet_bytes: int = 0
+    items: tuple[Mapping[str, Any], ...] = ()
+    coverage: Mapping[str, Any] | None = None
+    more: bool = False
+    ranges_verified: int = 0
+    rounds: int = 0
+    written_back: str = ""
+
+    def encoded(self) -> bytes:
+        """Canonical JSON."""
+        return encoded(asdict(self))
+
+    def with_write_back(self, reason: str) -> TurnReport:
+        """The report, saying how the write-back went."""
+        return replace(self, written_back=reason)
+
+    @classmethod
+    def decode(cls, data: bytes) -> TurnReport:
+        """The inverse of encoded."""
+        document = json.loads(data)
+        for name in ("parts", "left_out_of_current", "items"):
+            document[name] = tuple(document[name])
+        return cls(**document)
