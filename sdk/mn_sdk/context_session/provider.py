@@ -45,6 +45,17 @@ def _imported() -> ModuleType:
     return litellm
 
 
+def check_settings() -> None:
+    """Raises InvalidInput where litellm itself is set to send again or not at all."""
+    litellm = load()
+    for name in ("num_retries", "cache", "model_fallbacks", "fallbacks", "default_fallbacks"):
+        if getattr(litellm, name, None):
+            raise InvalidInput(
+                f"litellm.{name} is set: a managed call is one send, and the journal does the replaying. Unset it",
+                field=f"litellm.{name}",
+            )
+
+
 def send(arguments: Mapping[str, Any]) -> Outcome:
     """Sends a request once, and says what became of it. Never raises for what happened after it was sent."""
     from mn_sdk.context_session import interception

@@ -7,11 +7,17 @@ root, which other processes on the machine can share, and `remote`, the engine's
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from mn_contract.invocations import Attempt
+from mn_sdk.context_session.journal.database import Database
 from mn_sdk.context_session.journal.notes import Notes
+from mn_sdk.context_session.journal.remote import Caller, RemoteInvocations
+from mn_sdk.context_session.journal.sqlite import SqliteInvocations
+from mn_sdk.scope import SessionScope
 
 
 class Invocations(Protocol):
@@ -65,4 +71,15 @@ class Journal:
         self.notes.close()
 
 
-__all__ = ["Invocations", "Journal", "Notes"]
+def open_journal(root: Path, scope: SessionScope, engine: Caller | None) -> Journal:
+    """The journal of a session: invocations in the engine where one is given, else under `root`; notes always there."""
+    database = Database(root)
+    invocations: Invocations = (
+        SqliteInvocations(database, scope, now_ms=lambda: time.time_ns() // 1_000_000)
+        if engine is None
+        else RemoteInvocations(engine)
+    )
+    return Journal(invocations=invocations, notes=Notes(database, scope))
+
+
+__all__ = ["Invocations", "Journal", "Notes", "open_journal"]

@@ -1,0 +1,88 @@
+"""ContextSession for asyncio: the same session, its blocking parts in threads. There is no second implementation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from mn_contract.invocations import Attempt
+from mn_sdk.client import ArtifactRef
+from mn_sdk.context_session import provider
+from mn_sdk.context_session.policy import ContextPolicy
+from mn_sdk.context_session.session import ContextSession
+from mn_sdk.context_session.turn import Turn
+
+
+class AsyncTurn:
+    """`async with session.turn(...) as turn`: a Turn whose model call is made with litellm.acompletion."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+
+    async def __aenter__(self) -> Turn:
+        await asyncio.to_thread(provider.load)
+        return self._turn.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._turn.__exit__(kind, error, traceback)
+
+
+class AsyncContextSession:
+    """See ContextSession: same arguments, same errors. Making it blocks; `await AsyncContextSession.open(...)` does not."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.session = ContextSession(*args, **kwargs)
+
+    @classmethod
+    async def open(cls, *args: Any, **kwargs: Any) -> AsyncContextSession:
+        """The session, opened in a thread."""
+        return await asyncio.to_thread(cls, *args, **kwargs)
+
+    @property
+    def policy(self) -> ContextPolicy:
+        """The session's policy."""
+        return self.session.policy
+
+    async def put_artifact(self, *args: Any, **kwargs: Any) -> ArtifactRef:
+        """See ContextSession.put_artifact."""
+        return await asyncio.to_thread(self.session.put_artifact, *args, **kwargs)
+
+    async def observe(self, record: Any, **kwargs: Any) -> tuple[str, ...]:
+        """See ContextSession.observe."""
+        return await asyncio.to_thread(self.session.observe, record, **kwargs)
+
+    def turn(self, name: str, **kwargs: Any) -> AsyncTurn:
+        """See ContextSession.turn."""
+        return AsyncTurn(self.session.turn(name, **kwargs))
+
+    async def complete(self, name: str, *, model: str, messages: Sequence[Any], **arguments: Any) -> Any:
+        """See ContextSession.complete."""
+        return await self.session.acomplete(name, model=model, messages=messages, **arguments)
+
+    async def reconcile(self, name: str, **kwargs: Any) -> Attempt:
+        """See ContextSession.reconcile."""
+        return await asyncio.to_thread(self.session.reconcile, name, **kwargs)
+
+    async def has_durable_response(self, name: str) -> bool:
+        """See ContextSession.has_durable_response."""
+        return await asyncio.to_thread(self.session.has_durable_response, name)
+
+    async def memory_action(self, action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """See ContextSession.memory_action."""
+        return await asyncio.to_thread(self.session.memory_action, action, arguments)
+
+    async def close(self) -> None:
+        """See ContextSession.close."""
+        await asyncio.to_thread(self.session.close)
+
+    async def __aenter__(self) -> AsyncContextSession:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()

@@ -1,0 +1,224 @@
+"""One logical call, dispatched at most once: claimed, admitted, DISPATCHED, sent, answered, written back.
+
+`prepare` does everything up to the moment before the request leaves, `settle` everything after the answer; what stands
+between them is the caller's: one send, synchronous or not. What may happen is decided by `mn_contract.invocations`,
+what became of the send by `outcome`; each state is durable before the next step (invariant 10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+from mn.context.working.v1 import packet_pb2
+from mn_contract.canonical import digest
+from mn_contract.errors import ContextError, UnusableResponse
+from mn_contract.invocations import REPLAYABLE, Attempt, ambiguous
+from mn_contract.limits import LEASE_MS_MAX, RESPONSE_BYTES_MAX
+from mn_sdk.client import WorkingMemoryClient
+from mn_sdk.context_session import provider
+from mn_sdk.context_session.admit import Admission, Admitted, Counter
+from mn_sdk.context_session.assemble import read_form
+from mn_sdk.context_session.call import ModelCall
+from mn_sdk.context_session.decision import Turning
+from mn_sdk.context_session.documents import coverage_document
+from mn_sdk.context_session.journal import Journal
+from mn_sdk.context_session.lifetime import Lifetime
+from mn_sdk.context_session.outcome import Answered, NotExecuted, Outcome, Unusable
+from mn_sdk.context_session.policy import ContextPolicy
+from mn_sdk.context_session.recording import Recorder
+from mn_sdk.context_session.report import TurnReport
+from mn_sdk.context_session.verify import verify
+from mn_sdk.context_session.writeback import write_back
+
+_LEASE_SLACK_SECONDS: Final = 60.0
+"""Beside the send itself: admission before it, the journal after it."""
+_REPORT: Final = "report"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """A request that is admitted and durably DISPATCHED: now it may leave, once."""
+
+    attempt: Attempt
+    arguments: Mapping[str, Any]
+    turning: Turning
+    report: TurnReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """A response, and what the turn did."""
+
+    response: Any
+    report: TurnReport
+    replayed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dispatcher:
+    """Dispatches the calls of one session."""
+
+    client: WorkingMemoryClient
+    journal: Journal
+    recorder: Recorder
+    policy: ContextPolicy
+    lifetime: Lifetime
+    counter: Counter
+    principal: str
+
+    def prepare(self, turning: Turning, call: ModelCall) -> Ready | Settled:
+        """A request that may leave now, or the stored response of an earlier one. Nothing has left when this raises."""
+        self.lifetime.check()
+        attempt = self.journal.invocations.begin(
+            turning.name,
+            fingerprint=digest({"request": call.digest(), "decision": turning.identity()}),
+            lease_ms=min(int((call.timeout_seconds + _LEASE_SLACK_SECONDS) * 1000), LEASE_MS_MAX),
+            retry=turning.retry,
+        )
+        if attempt.state in REPLAYABLE:
+            return self._replayed(attempt, turning)
+        try:
+            admitted, verified = self._admit(turning, call)
+            report = _report(turning, attempt, admitted, verified, self.policy)
+            self.journal.notes.put(_REPORT, turning.name, report.encoded())
+            self.lifetime.check()
+            attempt = self.journal.invocations.dispatch(
+                attempt, request_sha256=report.request_sha256, calls_max=self._calls_max(turning)
+            )
+        except BaseException as error:
+            self._release(attempt, error)
+            raise
+        timeout = self.lifetime.remaining(call.timeout_seconds)
+        return Ready(
+            attempt=attempt, arguments=admitted.call.arguments(timeout=timeout), turning=turning, report=report
+        )
+
+    def settle(self, ready: Ready, outcome: Outcome) -> Settled:
+        """Makes the outcome durable, then answers or raises it."""
+        if not isinstance(outcome, Answered) or len(outcome.stored) > RESPONSE_BYTES_MAX:
+            self._failed(ready.attempt, outcome)
+        attempt = self.journal.invocations.respond(ready.attempt, outcome.stored, usable=True)
+        report = ready.report.with_write_back(self._write_back(attempt, ready.turning))
+        self.lifetime.check()
+        return Settled(response=outcome.response, report=report, replayed=False)
+
+    def withdraw(self, step: Ready | Settled) -> None:
+        """Gives up a request that was prepared and never sent."""
+        if isinstance(step, Ready):
+            self.journal.invocations.fail(step.attempt, evidence="withdrawn before it was sent")
+
+    def _failed(self, attempt: Attempt, outcome: Outcome) -> NoReturn:
+        invocations = self.journal.invocations
+        if isinstance(outcome, NotExecuted):
+            invocations.fail(attempt, evidence=outcome.evidence)
+            raise outcome.error
+        if isinstance(outcome, Unusable) and len(outcome.body) <= RESPONSE_BYTES_MAX:
+            stored = invocations.respond(attempt, outcome.body, usable=False)
+            raise _unusable(stored) from outcome.error
+        if isinstance(outcome, Answered | Unusable):
+            lost = invocations.lose(attempt, evidence=f"the response is larger than {RESPONSE_BYTES_MAX} bytes")
+            raise ambiguous(lost)
+        lost = invocations.lose(attempt, evidence=outcome.evidence)
+        if not isinstance(outcome.error, Exception):
+            raise outcome.error  # an interrupt goes on its way; the journal knows
+        raise ambiguous(lost) from outcome.error
+
+    def _replayed(self, attempt: Attempt, turning: Turning) -> Settled:
+        if not attempt.usable or attempt.response is None:
+            raise _unusable(attempt)
+        response = provider.restore(attempt.response)
+        kept = self.journal.notes.get(_REPORT, turning.name)
+        report = TurnReport(name=turning.name, attempt=attempt.attempt) if kept is None else TurnReport.decode(kept)
+        reason = self._write_back(attempt, turning)
+        return Settled(response=response, report=report.with_write_back(reason), replayed=True)
+
+    def _write_back(self, attempt: Attempt, turning: Turning) -> str:
+        return write_back(
+            attempt,
+            turning.topics,
+            invocations=self.journal.invocations,
+            recorder=self.recorder,
+            principal=self.principal,
+        )
+
+    def _admit(self, turning: Turning, call: ModelCall) -> tuple[Admitted, int]:
+        required = tuple(card for ref in turning.required_refs for card in self.recorder.cards_of(ref))
+        verified = 0
+
+        def compile_verified(budget_bytes: int) -> packet_pb2.Packet:
+            nonlocal verified
+            self.lifetime.check()
+            request = packet_pb2.CompileRequest(
+                decision=turning.message(required),
+                budget_bytes=budget_bytes,
+                counter_evidence_share=self.policy.counter_evidence_share,
+                supporting_evidence_share=self.policy.supporting_evidence_share,
+            )
+            packet = self.client.compile(request)
+            verified = verify(self.client, [item.card for item in packet.items])
+            return packet
+
+        form = read_form(call.asked["messages"], turning.required_fields)
+        admission = Admission(policy=self.policy, call=call, form=form, compile=compile_verified, counter=self.counter)
+        return admission.admit(), verified
+
+    def _calls_max(self, turning: Turning) -> int | None:
+        if self.policy.max_calls is None:
+            return None
+        return max(self.policy.max_calls - (0 if turning.final else self.policy.final_call_reserve), 0)
+
+    def _release(self, attempt: Attempt, error: BaseException) -> None:
+        """Gives up a claim before anything was sent. Where even that fails, the claim runs out by itself."""
+        reason = error.reason if isinstance(error, ContextError) else type(error).__name__
+        try:
+            self.journal.invocations.fail(attempt, evidence=f"not sent: {reason}")
+        except ContextError as failed:
+            error.add_note(f"the claim on {attempt.name!r} could not be given up: {failed.reason}")
+
+
+def _report(turning: Turning, attempt: Attempt, admitted: Admitted, verified: int, policy: ContextPolicy) -> TurnReport:
+    packet, count = admitted.packet, admitted.count
+    return TurnReport(
+        name=turning.name,
+        attempt=attempt.attempt,
+        model=admitted.call.model,
+        request_sha256=admitted.call.digest(),
+        window=policy.window_tokens,
+        input_budget=admitted.input_budget,
+        tokens=count.tokens,
+        margin=count.margin,
+        exact=count.exact,
+        tokenizer=count.tokenizer,
+        parts=tuple({"part": part.part, "tokens": part.tokens} for part in count.ledger),
+        left_out_of_current=admitted.left_out,
+        revision=packet.revision,
+        packet_digest=packet.digest,
+        packet_bytes=packet.size_bytes,
+        items=tuple(
+            {
+                "id": item.card.ref,
+                "role": packet_pb2.ItemRole.Name(item.role).removeprefix("ITEM_ROLE_").lower(),
+                "bytes": item.size_bytes,
+                "rank": item.why.rank,
+                "retrievers": list(item.why.retrievers),
+            }
+            for item in packet.items
+        ),
+        coverage=coverage_document(packet.coverage),
+        more=bool(packet.cursor),
+        ranges_verified=verified,
+        rounds=admitted.rounds,
+    )
+
+
+def _unusable(attempt: Attempt) -> UnusableResponse:
+    return UnusableResponse(
+        f"call {attempt.name!r} (attempt {attempt.attempt}) was answered and perhaps billed, and its response cannot "
+        "be used; it is stored as it came. Call again under another name",
+        name=attempt.name,
+        attempt=attempt.attempt,
+        bytes=len(attempt.response or b""),
+        sha256=digest(attempt.response or b""),
+    )

@@ -1,0 +1,139 @@
+"""What a model may do with memory by itself: page through it, and read one record exactly. Read-only and bounded.
+
+The scope is the session's; no argument can name another. Page numbers are the model's; the opaque cursors behind them
+are kept durably, so that a page means the same after a restart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from mn.context.working.v1 import artifact_pb2, packet_pb2
+from mn_contract.canonical import digest
+from mn_contract.errors import InvalidInput
+from mn_contract.limits import DECISION_LIST_MAX, FOCUS_BYTES_MAX
+from mn_contract.names import check_label, check_text, parse_ref
+from mn_sdk.client import WorkingMemoryClient
+from mn_sdk.context_session.documents import card_document, coverage_document
+from mn_sdk.context_session.journal import Notes
+from mn_sdk.context_session.recording import Recorder
+from mn_sdk.context_session.verify import verify
+
+PAGE_DEFAULT: Final = 10
+PAGE_MAX: Final = 50
+READ_BYTES_DEFAULT: Final = 4096
+READ_BYTES_MAX: Final = 64 * 1024
+_PAGE: Final = "page"
+
+
+class Memory:
+    """The read-only actions of one session."""
+
+    def __init__(self, client: WorkingMemoryClient, recorder: Recorder, notes: Notes) -> None:
+        self._client = client
+        self._recorder = recorder
+        self._notes = notes
+        self._actions: Mapping[str, tuple[Callable[[Mapping[str, Any]], dict[str, Any]], frozenset[str]]] = {
+            "recall_memory": (self._recall, frozenset({"query", "topics", "cursor", "limit"})),
+            "read_memory": (self._read, frozenset({"item_id", "max_bytes", "offset"})),
+        }
+
+    def act(self, action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer to an action. Raises InvalidInput for an action or an argument that does not exist."""
+        if action not in self._actions:
+            raise InvalidInput(f"action must be one of {', '.join(self._actions)}", field="action")
+        run, known = self._actions[action]
+        if not isinstance(arguments, Mapping) or not set(arguments) <= known:
+            raise InvalidInput(f"{action} takes {', '.join(sorted(known))}", field="arguments")
+        return run(arguments)
+
+    def _recall(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """{records, coverage, revision, cursor}: a page; `cursor` is the next page's number, None after the last."""
+        query = check_text(arguments.get("query", ""), "query", FOCUS_BYTES_MAX)
+        topics = _topics(arguments.get("topics", ()))
+        limit = _whole(arguments.get("limit", PAGE_DEFAULT), "limit", 1, PAGE_MAX)
+        page = _whole(arguments.get("cursor", 0), "cursor", 0, 1 << 31)
+        asked = digest(["recall_memory", query, topics, limit])[:40]
+        request = packet_pb2.RecallRequest(
+            decision=packet_pb2.Decision(focus=query, topics=topics), page_size=limit, cursor=self._cursor(asked, page)
+        )
+        answer = self._client.recall(request)
+        cards = [candidate.card for candidate in answer.candidates]
+        verify(self._client, cards)
+        if answer.cursor:
+            self._notes.put(_PAGE, f"{asked}/{page + 1}", answer.cursor.encode())
+        return {
+            "records": [card_document(card) for card in cards],
+            "coverage": coverage_document(answer.coverage),
+            "revision": answer.revision,
+            "cursor": page + 1 if answer.cursor else None,
+        }
+
+    def _cursor(self, asked: str, page: int) -> str:
+        if page == 0:
+            return ""
+        kept = self._notes.get(_PAGE, f"{asked}/{page}")
+        if kept is None:
+            raise InvalidInput("no earlier page of this query led here; begin with cursor 0", field="cursor")
+        return kept.decode()
+
+    def _read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """{id, kind, text, offset, size, next_offset, source}: exact bytes of a record, cut at a character's edge."""
+        item = arguments.get("item_id")
+        if not isinstance(item, str):
+            raise InvalidInput("item_id names a record", field="item_id")
+        parse_ref(item, "item_id")
+        most = _whole(arguments.get("max_bytes", READ_BYTES_DEFAULT), "max_bytes", 4, READ_BYTES_MAX)
+        cards = self._recorder.cards_of(item)
+        first, last = self._client.card(cards[0]), self._client.card(cards[-1])
+        begin, end = first.body.start, last.body.end
+        offset = _whole(arguments.get("offset", 0), "offset", 0, max(end - begin - 1, 0))
+        wanted = artifact_pb2.SourceRange(
+            artifact_sha256=first.body.artifact_sha256, start=begin + offset, end=min(begin + offset + most, end)
+        )
+        data = _at_character(self._client.read_ranges([wanted])[0])
+        stop = offset + len(data)
+        document = card_document(first)
+        return {
+            **{name: document[name] for name in document if name not in ("text", "source", "id")},
+            "id": item,
+            "text": data.decode("utf-8"),
+            "offset": offset,
+            "size": end - begin,
+            "next_offset": stop if stop < end - begin else None,
+            "source": {
+                "artifact": wanted.artifact_sha256,
+                "start": wanted.start,
+                "end": wanted.start + len(data),
+                "sha256": hashlib.sha256(data).hexdigest(),
+            },
+        }
+
+
+def _at_character(data: bytes) -> bytes:
+    """`data` without a character that its end cuts. Raises InvalidInput where its start cuts one."""
+    for cut in range(min(4, len(data))):
+        whole = data[: len(data) - cut]
+        try:
+            whole.decode("utf-8")
+        except UnicodeDecodeError:
+            continue
+        return whole
+    raise InvalidInput("offset falls inside a character; use the next_offset of an earlier read", field="offset")
+
+
+def _topics(topics: Any) -> list[str]:
+    if isinstance(topics, str) or not hasattr(topics, "__iter__"):
+        raise InvalidInput("topics is a list of topics", field="topics")
+    found = [check_label(topic, "topics") for topic in topics]
+    if len(found) > DECISION_LIST_MAX:
+        raise InvalidInput(f"topics: at most {DECISION_LIST_MAX}", field="topics")
+    return found
+
+
+def _whole(value: Any, field: str, least: int, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise InvalidInput(f"{field} must be a whole number, {least} to {most}", field=field)
+    return value

@@ -1,0 +1,256 @@
+"""ContextSession: a run's record, and model calls built from it, for one principal.
+
+The session binds the scope; everything else is done by the parts that it puts together here, once. With MN_CONTEXT_ADDR
+set the record and the journal are the engine's; else both lie under `root`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from mn.context.working.v1 import card_pb2
+from mn_contract.errors import InvalidInput
+from mn_contract.invocations import REPLAYABLE, Attempt
+from mn_contract.limits import CARD_SUMMARY_BYTES_MAX, EVIDENCE_BYTES_MAX
+from mn_contract.names import check_id, check_text
+from mn_sdk.client import ArtifactRef, WorkingMemoryClient, runtime_client
+from mn_sdk.context_session import provider
+from mn_sdk.context_session.decision import Turning
+from mn_sdk.context_session.dispatch import Dispatcher
+from mn_sdk.context_session.journal import Journal, open_journal
+from mn_sdk.context_session.lifetime import Lifetime
+from mn_sdk.context_session.memory import Memory
+from mn_sdk.context_session.observation import (
+    Observation,
+    read_acl,
+    read_claims,
+    read_kind,
+    read_record,
+    read_refs,
+    read_sources,
+    read_stance,
+    read_time,
+)
+from mn_sdk.context_session.policy import ContextPolicy
+from mn_sdk.context_session.recording import Recorder
+from mn_sdk.context_session.turn import Turn
+from mn_sdk.environment import engine_address
+from mn_sdk.scope import SessionScope
+from mn_tokens import count
+
+
+def _never() -> bool:
+    return False
+
+
+class ContextSession:
+    """A run's record and its model calls, for one principal. Thread-safe; a turn belongs to one thread.
+
+    `root` is the run's own folder. `cancelled` is asked around every step; `deadline` is in epoch seconds. Raises
+    InvalidInput, DependencyUnavailable (an engine that is named and cannot be reached), RecordInUse (another process
+    has the record under `root`), RunClosed (the run was cleared).
+    """
+
+    def __init__(
+        self,
+        root: str | Path,
+        *,
+        job_id: str,
+        run_id: str,
+        principal: str,
+        roles: Sequence[str] = (),
+        policy: ContextPolicy | None = None,
+        cancelled: Callable[[], bool] = _never,
+        deadline: float | None = None,
+    ) -> None:
+        self.policy = ContextPolicy() if policy is None else policy
+        scope = SessionScope(job_id=job_id, run_id=run_id, principal=principal, roles=tuple(roles))
+        self._lifetime = Lifetime(
+            cancelled=cancelled, deadline=_earlier(deadline, self.policy.deadline_seconds), clock=time.time
+        )
+        self._lifetime.check()
+        self._client: WorkingMemoryClient = runtime_client(job_id, run_id, principal, roles=tuple(roles), root=root)
+        try:
+            self._client.open_run(max_stored_bytes=self.policy.max_storage_bytes)
+            self.journal: Journal = open_journal(
+                Path(root), scope, self._client if engine_address() is not None else None
+            )
+        except BaseException:
+            self._client.close()
+            raise
+        self._recorder = Recorder(self._client)
+        self._memory = Memory(self._client, self._recorder, self.journal.notes)
+        self._dispatcher = Dispatcher(
+            client=self._client,
+            journal=self.journal,
+            recorder=self._recorder,
+            policy=self.policy,
+            lifetime=self._lifetime,
+            counter=lambda request, model: count(request, model=model),
+            principal=principal,
+        )
+
+    def put_artifact(
+        self, data_or_path: bytes | str | Path, media_type: str = "text/plain", *, acl: Any = None
+    ) -> ArtifactRef:
+        """Stores bytes, a text (as UTF-8) or the bytes of a file (a Path); answers what `observe` takes as a source."""
+        self._lifetime.check()
+        return self._client.put_artifact(data_or_path, media_type=media_type, acl=read_acl(acl))
+
+    def observe(
+        self,
+        record: Any,
+        *,
+        event_id: str,
+        topics: Iterable[str] = (),
+        obligation: bool = False,
+        kind: str = "observation",
+        sources: Iterable[Any] = (),
+        claims: Mapping[str, str] | None = None,
+        claim: str | None = None,
+        stance: str | None = None,
+        supersedes: Iterable[str] = (),
+        contradicts: Iterable[str] = (),
+        resolves: Iterable[str] = (),
+        relations: Iterable[tuple[str, str]] = (),
+        entities: Iterable[str] = (),
+        acl: Any = None,
+        valid_from: Any = None,
+        valid_until: Any = None,
+        occurred_at: Any = None,
+        confidence: float | None = None,
+        summary: str | None = None,
+        source_url: str | None = None,
+    ) -> tuple[str, ...]:
+        """Records a text, UTF-8 bytes or a JSON value durably, under the caller's name; answers its cards' references.
+
+        The same again changes nothing; something else under the same `event_id` is IdempotencyConflict. A record larger
+        than a card becomes several, and its name stands for all of them. `sources` are (artifact, start, end): what the
+        record cites; none means itself. `claim` and `stance` are short for `claims={claim: stance}`.
+        """
+        self._lifetime.check()
+        data, media_type = read_record(record)
+        readers = read_acl(acl)
+        card = card_pb2.Card(
+            kind=read_kind(kind, obligation=obligation),  # type: ignore[arg-type]  # an enum is a number on the wire
+            topics=tuple(topics),
+            entities=tuple(entities),
+            stance=read_stance(None if claim is not None else stance, "stance"),  # type: ignore[arg-type]
+            claims=read_claims(claims, claim, stance),
+            sources=read_sources(sources),
+            confidence=confidence,
+            source_url=source_url or "",
+            acl=readers,
+            valid_from=read_time(valid_from, "valid_from"),
+            valid_until=read_time(valid_until, "valid_until"),
+            occurred_at=read_time(occurred_at, "occurred_at"),
+        )
+        observation = Observation(
+            data=data,
+            media_type=media_type,
+            card=card,
+            summary=check_text(summary or "", "summary", CARD_SUMMARY_BYTES_MAX),
+            ending=(
+                *(("supersedes", ref) for ref in read_refs(supersedes, "supersedes")),
+                *(("resolves", ref) for ref in read_refs(resolves, "resolves")),
+            ),
+            linking=(
+                *(("contradicts", ref) for ref in read_refs(contradicts, "contradicts")),
+                *((check_id(type_, "relations"), ref) for type_, ref in relations),
+            ),
+            acl=readers,
+        )
+        return self._recorder.record(check_id(event_id, "event_id"), observation)
+
+    def turn(
+        self,
+        name: str,
+        *,
+        focus: str = "",
+        required_fields: Iterable[str] | None = None,
+        final: bool = False,
+        required_refs: Iterable[str] = (),
+        topics: Iterable[str] = (),
+        claims: Iterable[str] = (),
+        retry: str | None = None,
+    ) -> Turn:
+        """The span in which one model call, made through litellm, is managed: `with session.turn(...) as turn`.
+
+        `required_fields` are the keys of the user message's object that stay exact; None protects all of them. `retry`
+        names the explicit retry of a call whose outcome is unknown.
+        """
+        turning = Turning(
+            name=name,
+            focus=focus,
+            topics=tuple(topics),
+            claims=tuple(claims),
+            required_refs=read_refs(required_refs, "required_refs"),
+            required_fields=None if required_fields is None else tuple(required_fields),
+            final=final,
+            retry=retry or "",
+        )
+        return Turn(self._dispatcher, turning)
+
+    def complete(self, name: str, *, model: str, messages: Sequence[Any], **arguments: Any) -> Any:
+        """One managed call without an ambient turn; arguments of `turn` and of litellm.completion side by side."""
+        turn, sent = self._completing(name, arguments)
+        return turn.call({"model": model, "messages": messages, **sent})
+
+    async def acomplete(self, name: str, *, model: str, messages: Sequence[Any], **arguments: Any) -> Any:
+        """As `complete`, without blocking the loop."""
+        turn, sent = self._completing(name, arguments)
+        return await turn.acall({"model": model, "messages": messages, **sent})
+
+    def reconcile(self, name: str, *, response: Any = None, not_executed: bool = False, evidence: str = "") -> Attempt:
+        """Settles a call whose outcome was unknown: with the response that was found, or as not executed.
+
+        A response is litellm's object, the JSON of a chat completion, or the answer's text. `evidence` says what the
+        settlement rests on. Raises InvalidInput, NotFound, InvocationInFlight, IdempotencyConflict.
+        """
+        if not_executed == (response is not None):
+            raise InvalidInput("give a response, or say not_executed=True", field="response")
+        check_text(evidence, "evidence", EVIDENCE_BYTES_MAX, bytes_min=1)
+        stored = None if not_executed else provider.stored_form(response)
+        return self.journal.invocations.reconcile(name, response=stored, evidence=evidence)
+
+    def has_durable_response(self, name: str) -> bool:
+        """Whether a turn of this name would be answered from the journal."""
+        newest = self.journal.invocations.newest(name)
+        return newest is not None and newest.state in REPLAYABLE
+
+    def memory_action(self, action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """`recall_memory` or `read_memory`, as a model asks for it: read-only and bounded. Raises InvalidInput."""
+        self._lifetime.check()
+        answer = self._memory.act(action, arguments)
+        self._lifetime.check()
+        return answer
+
+    def close(self) -> None:
+        """Lets go of the record and the journal. Idempotent."""
+        self.journal.close()
+        self._client.close()
+
+    def __enter__(self) -> ContextSession:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _completing(self, name: str, arguments: Mapping[str, Any]) -> tuple[Turn, dict[str, Any]]:
+        turning = {key: value for key, value in arguments.items() if key in _TURN_ARGUMENTS}
+        return self.turn(name, **turning), {k: v for k, v in arguments.items() if k not in _TURN_ARGUMENTS}
+
+
+_TURN_ARGUMENTS = frozenset({"focus", "required_fields", "final", "required_refs", "topics", "claims", "retry"})
+
+
+def _earlier(deadline: float | None, seconds: float | None) -> float | None:
+    """The session's deadline: the caller's, or the policy's from now, whichever comes first."""
+    given = [moment for moment in (deadline, None if seconds is None else time.time() + seconds) if moment is not None]
+    return min(given, default=None)

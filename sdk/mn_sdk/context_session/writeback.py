@@ -1,0 +1,58 @@
+"""Writing a response back into the record: once an invocation and attempt, whoever does it and however often.
+
+The card is readable by its own principal only: the response may repeat what that principal alone could read (invariant
+7). Whoever wants others to read it observes it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from mn.context.working.v1 import artifact_pb2, card_pb2
+from mn_contract.canonical import digest
+from mn_contract.errors import ContextError
+from mn_contract.invocations import Attempt, State
+from mn_contract.limits import ID_BYTES_MAX
+from mn_sdk.context_session.journal import Invocations
+from mn_sdk.context_session.observation import TEXT, Observation
+from mn_sdk.context_session.provider import text_of
+from mn_sdk.context_session.recording import Recorder
+
+_LOG: Final = logging.getLogger("mn_sdk.context_session")
+_SUFFIX_BYTES: Final = 24
+"""What an attempt's and a piece's number take of an id."""
+
+
+def write_back(
+    attempt: Attempt, topics: tuple[str, ...], *, invocations: Invocations, recorder: Recorder, principal: str
+) -> str:
+    """Records what the model said, then completes the attempt; idempotent.
+
+    Answers the reason of the error that kept it out of the record, empty where it is in. The response is in the journal
+    either way: the caller gets it, and the next turn of this name tries again.
+    """
+    if attempt.state is State.COMPLETED or attempt.response is None:
+        return ""
+    try:
+        text = text_of(attempt.response)
+        if text:
+            recorder.record(event_id(attempt.name, attempt.attempt), _observation(text, topics, principal))
+        invocations.complete(attempt)
+    except ContextError as error:
+        _LOG.warning("write-back of %s/%d is outstanding: %s", attempt.name, attempt.attempt, error.reason)
+        return error.reason
+    return ""
+
+
+def event_id(name: str, attempt: int) -> str:
+    """The name of the write-back's event: the invocation's where it leaves room, else its digest."""
+    room = ID_BYTES_MAX - len("@response/") - _SUFFIX_BYTES
+    shown = name if len(name) <= room else f"sha256-{digest(name.encode())}"
+    return f"@response/{shown}/{attempt}"
+
+
+def _observation(text: str, topics: tuple[str, ...], principal: str) -> Observation:
+    acl = artifact_pb2.Acl(allow_principals=[principal])
+    card = card_pb2.Card(kind=card_pb2.CARD_KIND_DECISION, topics=topics, acl=acl)
+    return Observation(data=text.encode("utf-8"), media_type=TEXT, card=card, acl=acl)
