@@ -42,26 +42,23 @@ def detail_json(detail: dict[str, Any], bytes_max: int) -> bytes:
     keep = 64
     while keep:
         cut: dict[str, int] = {}
-        shortened = {**_shortened(detail, keep, cut), "cut": cut}
-        short = encoded(shortened)
+        shortened = _shortened(detail, keep, cut, "")
+        short = encoded({**shortened, "cut": cut})
         if len(short) <= bytes_max:
             return short
         keep //= 2
     return encoded({"cut": {"detail": len(whole)}, **{k: v for k, v in detail.items() if isinstance(v, int | float)}})
 
 
-def _shortened(value: dict[str, Any], keep: int, cut: dict[str, int], path: str = "") -> dict[str, Any]:
-    short: dict[str, Any] = {}
-    for name, inner in value.items():
-        where = f"{path}{name}"
-        if isinstance(inner, list) and len(inner) > keep:
-            cut[where] = len(inner)
-            short[name] = inner[:keep]
-        elif isinstance(inner, dict):
-            short[name] = _shortened(inner, keep, cut, f"{where}.")
-        else:
-            short[name] = inner
-    return short
+def _shortened(value: Any, keep: int, cut: dict[str, int], path: str) -> Any:
+    """`value` with at most `keep` items in each list; `cut` is told how long the longer ones were."""
+    if isinstance(value, dict):
+        return {name: _shortened(inner, keep, cut, f"{path}.{name}" if path else name) for name, inner in value.items()}
+    if not isinstance(value, list):
+        return value
+    if len(value) > keep:
+        cut[path] = len(value)
+    return [_shortened(inner, keep, cut, f"{path}[]") for inner in value[:keep]]
 
 
 def _standard_details(error: ContextError) -> list[Message]:
