@@ -32,7 +32,7 @@ class AsyncTurn:
 
 
 class AsyncContextSession:
-    """See ContextSession: same arguments, same errors. Making it blocks; `await AsyncContextSession.open(...)` does not."""
+    """See ContextSession: same arguments, same errors. Making one blocks; awaiting `open` does not."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.session = ContextSession(*args, **kwargs)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from mn_sdk.context_session.policy import ContextPolicy
-from mn_tokens import count
 
 
 def available_text_bytes(
@@ -18,6 +17,8 @@ def available_text_bytes(
     reckoned at the sample's density, less a tenth. Recalled records share the same room: what they take is not
     subtracted here.
     """
+    from mn_tokens import count
+
     used = 0 if request is None else count(request, model=model).upper
     room = max(policy.input_budget - used, 0)
     if not sample:

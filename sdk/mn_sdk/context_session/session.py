@@ -6,11 +6,12 @@ set the record and the journal are the engine's; else both lie under `root`.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mn.context.working.v1 import card_pb2
 from mn_contract.errors import InvalidInput
@@ -18,12 +19,8 @@ from mn_contract.invocations import REPLAYABLE, Attempt
 from mn_contract.limits import CARD_SUMMARY_BYTES_MAX, EVIDENCE_BYTES_MAX
 from mn_contract.names import check_id, check_text
 from mn_sdk.client import ArtifactRef, WorkingMemoryClient, runtime_client
-from mn_sdk.context_session import provider
-from mn_sdk.context_session.decision import Turning
-from mn_sdk.context_session.dispatch import Dispatcher
 from mn_sdk.context_session.journal import Journal, open_journal
 from mn_sdk.context_session.lifetime import Lifetime
-from mn_sdk.context_session.memory import Memory
 from mn_sdk.context_session.observation import (
     Observation,
     read_acl,
@@ -37,10 +34,13 @@ from mn_sdk.context_session.observation import (
 )
 from mn_sdk.context_session.policy import ContextPolicy
 from mn_sdk.context_session.recording import Recorder
-from mn_sdk.context_session.turn import Turn
 from mn_sdk.environment import engine_address
 from mn_sdk.scope import SessionScope
-from mn_tokens import count
+
+if TYPE_CHECKING:
+    # What a model call takes is loaded by the first turn: importing the session stays cheap.
+    from mn_sdk.context_session.dispatch import Dispatcher
+    from mn_sdk.context_session.turn import Turn
 
 
 def _never() -> bool:
@@ -83,16 +83,7 @@ class ContextSession:
             self._client.close()
             raise
         self._recorder = Recorder(self._client)
-        self._memory = Memory(self._client, self._recorder, self.journal.notes)
-        self._dispatcher = Dispatcher(
-            client=self._client,
-            journal=self.journal,
-            recorder=self._recorder,
-            policy=self.policy,
-            lifetime=self._lifetime,
-            counter=lambda request, model: count(request, model=model),
-            principal=principal,
-        )
+        self._principal = principal
 
     def put_artifact(
         self, data_or_path: bytes | str | Path, media_type: str = "text/plain", *, acl: Any = None
@@ -183,6 +174,9 @@ class ContextSession:
         `required_fields` are the keys of the user message's object that stay exact; None protects all of them. `retry`
         names the explicit retry of a call whose outcome is unknown.
         """
+        from mn_sdk.context_session.decision import Turning
+        from mn_sdk.context_session.turn import Turn
+
         turning = Turning(
             name=name,
             focus=focus,
@@ -214,7 +208,9 @@ class ContextSession:
         if not_executed == (response is not None):
             raise InvalidInput("give a response, or say not_executed=True", field="response")
         check_text(evidence, "evidence", EVIDENCE_BYTES_MAX, bytes_min=1)
-        stored = None if not_executed else provider.stored_form(response)
+        from mn_sdk.context_session.provider import stored_form
+
+        stored = None if not_executed else stored_form(response)
         return self.journal.invocations.reconcile(name, response=stored, evidence=evidence)
 
     def has_durable_response(self, name: str) -> bool:
@@ -225,7 +221,9 @@ class ContextSession:
     def memory_action(self, action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """`recall_memory` or `read_memory`, as a model asks for it: read-only and bounded. Raises InvalidInput."""
         self._lifetime.check()
-        answer = self._memory.act(action, arguments)
+        from mn_sdk.context_session.memory import Memory
+
+        answer = Memory(self._client, self._recorder, self.journal.notes).act(action, arguments)
         self._lifetime.check()
         return answer
 
@@ -241,6 +239,21 @@ class ContextSession:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    @functools.cached_property
+    def _dispatcher(self) -> Dispatcher:
+        from mn_sdk.context_session.dispatch import Dispatcher
+        from mn_tokens import count
+
+        return Dispatcher(
+            client=self._client,
+            journal=self.journal,
+            recorder=self._recorder,
+            policy=self.policy,
+            lifetime=self._lifetime,
+            counter=lambda request, model: count(request, model=model),
+            principal=self._principal,
+        )
 
     def _completing(self, name: str, arguments: Mapping[str, Any]) -> tuple[Turn, dict[str, Any]]:
         turning = {key: value for key, value in arguments.items() if key in _TURN_ARGUMENTS}

@@ -6,7 +6,6 @@ The card is readable by its own principal only: the response may repeat what tha
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
 from mn.context.working.v1 import artifact_pb2, card_pb2
@@ -19,7 +18,6 @@ from mn_sdk.context_session.observation import TEXT, Observation
 from mn_sdk.context_session.provider import text_of
 from mn_sdk.context_session.recording import Recorder
 
-_LOG: Final = logging.getLogger("mn_sdk.context_session")
 _SUFFIX_BYTES: Final = 24
 """What an attempt's and a piece's number take of an id."""
 
@@ -40,7 +38,11 @@ def write_back(
             recorder.record(event_id(attempt.name, attempt.attempt), _observation(text, topics, principal))
         invocations.complete(attempt)
     except ContextError as error:
-        _LOG.warning("write-back of %s/%d is outstanding: %s", attempt.name, attempt.attempt, error.reason)
+        import logging
+
+        logging.getLogger("mn_sdk.context_session").warning(
+            "write-back of %s/%d is outstanding: %s", attempt.name, attempt.attempt, error.reason
+        )
         return error.reason
     return ""
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from mn_contract.invocations import Attempt
-from mn_sdk.context_session.journal.database import Database
-from mn_sdk.context_session.journal.notes import Notes
-from mn_sdk.context_session.journal.remote import Caller, RemoteInvocations
-from mn_sdk.context_session.journal.sqlite import SqliteInvocations
-from mn_sdk.scope import SessionScope
+
+if TYPE_CHECKING:
+    from mn_sdk.context_session.journal.notes import Notes
+    from mn_sdk.context_session.journal.remote import Caller
+    from mn_sdk.scope import SessionScope
 
 
 class Invocations(Protocol):
@@ -73,6 +73,11 @@ class Journal:
 
 def open_journal(root: Path, scope: SessionScope, engine: Caller | None) -> Journal:
     """The journal of a session: invocations in the engine where one is given, else under `root`; notes always there."""
+    from mn_sdk.context_session.journal.database import Database
+    from mn_sdk.context_session.journal.notes import Notes
+    from mn_sdk.context_session.journal.remote import RemoteInvocations
+    from mn_sdk.context_session.journal.sqlite import SqliteInvocations
+
     database = Database(root)
     invocations: Invocations = (
         SqliteInvocations(database, scope, now_ms=lambda: time.time_ns() // 1_000_000)
@@ -82,4 +87,4 @@ def open_journal(root: Path, scope: SessionScope, engine: Caller | None) -> Jour
     return Journal(invocations=invocations, notes=Notes(database, scope))
 
 
-__all__ = ["Invocations", "Journal", "Notes", "open_journal"]
+__all__ = ["Invocations", "Journal", "open_journal"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import socket
+import platform
 import threading
 from pathlib import Path
 
@@ -42,7 +42,7 @@ def is_gone(holder: str) -> bool:
 @functools.cache
 def _host() -> str:
     """A name for this process table: 24 hex digits."""
-    marks = [socket.gethostname(), _read(Path("/proc/sys/kernel/random/boot_id")), _namespace()]
+    marks = [platform.node(), _read(Path("/proc/sys/kernel/random/boot_id")), _namespace()]
     return hashlib.sha256("\n".join(marks).encode("utf-8", "replace")).hexdigest()[:24]
 
 
