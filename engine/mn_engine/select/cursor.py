@@ -55,17 +55,13 @@ def encode_cursor(position: Position, *, revision: int, request_digest: str, sco
 def decode_cursor(text: str, *, request_digest: str, scope: Scope) -> tuple[Position, int]:
     """(position, revision) of a cursor. Raises InvalidInput where it is not one, was altered, or is for something
     else."""
-    raw = _raw(text)
-    check, payload = raw[:_CHECK_BYTES], raw[_CHECK_BYTES:]
-    if check != _check(payload, request_digest, scope):
-        raise InvalidInput(_WRONG, field="cursor")
-    numbers = list(_varints(payload))
+    numbers = list(_varints(_raw(text)[_CHECK_BYTES:]))
     if len(numbers) < 3 or len(numbers) % 2 == 0:
         raise InvalidInput(_WRONG, field="cursor")
     revision, end, room, *runs = numbers
     position = Position(end=end, skipped=_places(runs, end), room=room)
     if encode_cursor(position, revision=revision, request_digest=request_digest, scope=scope) != text:
-        raise InvalidInput(_WRONG, field="cursor")  # one position has one cursor
+        raise InvalidInput(_WRONG, field="cursor")  # its check is wrong, or it is another spelling of a position
     return position, revision
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from mn_engine.domain.access import OPEN, Acl
@@ -20,6 +21,11 @@ from mn_engine.recall.columns import rows_from_arrow
 from mn_engine.recall.index import RunIndex
 from mn_engine.recall.view import View
 from mn_engine.store.memory import MemoryStore
+
+SAMPLE = settings(max_examples=50, deadline=None)
+"""What the default run takes of a property: a deadline would fail on a busy machine."""
+MANY = settings(max_examples=2000, deadline=None)
+"""What the full run takes."""
 
 WORDS = (
     "parser",

@@ -18,7 +18,7 @@ from mn_engine.recall.analysis import (
     term_hash,
     terms,
 )
-from tests.unit.recall.corpus import card
+from tests.unit.recall.corpus import SAMPLE, card
 
 
 @pytest.mark.parametrize(
@@ -64,6 +64,7 @@ def test_a_query_holds_each_term_once_in_order_of_appearance() -> None:
     assert query.hashes == (term_hash("lexer"), term_hash("parser"))
 
 
+@SAMPLE
 @given(st.text(st.characters(codec="utf-8"), min_size=1, max_size=200))
 def test_analysis_of_any_text_is_well_formed(text: str) -> None:
     analysed = analyse(card("a", text))
@@ -85,6 +86,11 @@ def test_summary_topics_and_entities_are_searched_by_their_words() -> None:
     analysed = analyse(card("a", "x1", summary="parsers", topics=("cold cache",), entities=("Ada Lovelace",)))
     hashes = set(np.frombuffer(analysed.terms, "<u4").tolist())
     assert hashes >= {term_hash(term) for term in ("parser", "cold", "cach", "ada", "lovelac")}
+
+
+def test_a_term_has_the_same_hash_in_every_process_and_for_ever() -> None:
+    """Invariant 5, against a hash that was written down: stored analysis must go on matching queries."""
+    assert term_hash("parser") == 2395856528
 
 
 def test_labels_fold_case_and_claims_are_exact() -> None:

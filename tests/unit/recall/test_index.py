@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mn_contract.errors import ContextBudgetExceeded
-from mn_engine.domain.cards import CONTRADICTS, SUPERSEDES, Card, Relation
+from mn_engine.domain.cards import CONTRADICTS, SUPERSEDES, Card, CardKey, Relation
 from mn_engine.recall import index as index_module
+from mn_engine.recall.columns import rows_from_arrow
 from mn_engine.recall.index import RunIndex
 from mn_engine.recall.rank import rank
 from mn_engine.recall.view import View
-from tests.unit.recall.corpus import Record, batches_of_cards, card, decisions, recorded, scope
+from tests.unit.recall.corpus import SAMPLE, Record, batches_of_cards, card, decisions, recorded, scope
 
 
 def contents(index: RunIndex) -> dict[str, Any]:
@@ -37,6 +38,7 @@ def contents(index: RunIndex) -> dict[str, Any]:
     return {"revision": index.revision, "readers": index.readers, **columns, **postings, **hashes}
 
 
+@SAMPLE
 @given(batches_of_cards(), st.sets(st.integers(1, 12)))
 def test_an_index_caught_up_in_steps_equals_one_built_at_once(batches: list[list[Card]], stops: set[int]) -> None:
     """Invariant 5, byte for byte."""
@@ -45,6 +47,7 @@ def test_an_index_caught_up_in_steps_equals_one_built_at_once(batches: list[list
     assert contents(stepwise) == contents(record.index())
 
 
+@SAMPLE
 @given(batches_of_cards(), decisions)
 def test_a_snapshot_answers_the_same_after_the_index_has_grown(batches: list[list[Card]], decision: Any) -> None:
     """Invariant 4: a reader's snapshot, and an older revision seen through a newer index, stay as they were."""
@@ -77,6 +80,18 @@ def test_cards_of_one_batch_may_point_at_each_other_in_any_order() -> None:
     view = recorded([[first, later, last]]).view()
     assert [view.key(view.ordinal(int(place))).id for place in np.flatnonzero(view.visible)] == ["b", "c"]
     assert [view.key(ordinal).id for ordinal in view.conflicts(view.resolve("a", live=False))] == ["b"]
+
+
+def test_what_is_said_of_a_card_that_is_not_there_is_not_taken_for_another() -> None:
+    """The record refuses such links; an index must not read one as the last card, say."""
+    one = card(
+        "a", relations=(Relation(CONTRADICTS, CardKey("alice", "b")), Relation(SUPERSEDES, CardKey("alice", "b")))
+    )
+    columns = recorded([[one, card("b")]]).store.index_columns(scope().run_key, after=0, upto=1)
+    rows = rows_from_arrow(columns.cards.slice(0, 1), columns.relations, columns.endings)
+    index = RunIndex.empty().extended(rows, upto=1)
+    assert len(index.array("link_others")) == len(index.array("ended_places")) == 0
+    assert View(index, scope(), 1).visible.tolist() == [True]
 
 
 def test_an_index_takes_at_most_450_bytes_a_card_of_40_terms() -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from mn_engine.domain.cards import Card, CardKey, Kind, Stance
 from mn_engine.domain.packets import Decision
 from mn_engine.recall.rank import rank, retrievers
 from mn_engine.recall.view import View
-from tests.unit.recall.corpus import batches_of_cards, card, decisions, recorded, scope, without
+from tests.unit.recall.corpus import MANY, SAMPLE, batches_of_cards, card, decisions, recorded, scope, without
 from tests.unit.recall.reference import ranked_cards, visible_cards
 
 
@@ -28,18 +28,21 @@ def check_reference(batches: list[list[Card]], decision: Decision) -> None:
         assert found(View(index, scope(), revision), decision) == expected
 
 
+@SAMPLE
 @given(batches_of_cards(), decisions)
 def test_the_ranking_is_the_references_at_every_revision(batches: list[list[Card]], decision: Decision) -> None:
     check_reference(batches, decision)
 
 
 @pytest.mark.full
-@settings(max_examples=5000)
+@pytest.mark.timeout(900)
+@MANY
 @given(batches_of_cards(cards_max=30), decisions)
 def test_the_ranking_is_the_references_in_many_cases(batches: list[list[Card]], decision: Decision) -> None:
     check_reference(batches, decision)
 
 
+@SAMPLE
 @given(batches_of_cards(), decisions)
 def test_hidden_cards_have_no_effect_on_ranks_or_scores(batches: list[list[Card]], decision: Decision) -> None:
     """Invariant 7: document frequencies too are counted over what the reader sees."""

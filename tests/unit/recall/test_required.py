@@ -13,7 +13,7 @@ from mn_engine.domain.cards import RESOLVES, SUPERSEDES, Card, CardKey, Kind, Re
 from mn_engine.domain.packets import Decision, Role
 from mn_engine.recall.required import required
 from mn_engine.recall.view import View
-from tests.unit.recall.corpus import batches_of_cards, card, decisions, recorded, scope
+from tests.unit.recall.corpus import SAMPLE, batches_of_cards, card, decisions, recorded, scope
 from tests.unit.recall.reference import required_cards, visible_cards
 
 
@@ -21,6 +21,7 @@ def demanded(view: View, decision: Decision) -> list[tuple[CardKey, Role]]:
     return [(view.key(ordinal), role) for ordinal, role in required(view, decision)]
 
 
+@SAMPLE
 @given(batches_of_cards(), decisions)
 def test_what_the_record_demands_is_the_references(batches: list[list[Card]], decision: Decision) -> None:
     index = recorded(batches).index()
@@ -29,6 +30,7 @@ def test_what_the_record_demands_is_the_references(batches: list[list[Card]], de
         assert demanded(View(index, scope(), revision), decision) == expected
 
 
+@SAMPLE
 @given(batches_of_cards(), decisions)
 def test_what_is_named_is_required_once_and_as_named(batches: list[list[Card]], decision: Decision) -> None:
     view = recorded(batches).view()

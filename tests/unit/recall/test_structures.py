@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from mn_engine.recall.growing import Growing
 from mn_engine.recall.lookup import Lookup
 from mn_engine.recall.postings import Postings
+from tests.unit.recall.corpus import SAMPLE
 
 chunks = st.lists(st.lists(st.integers(0, 5), max_size=40), max_size=8)
 
 
+@SAMPLE
 @given(chunks, st.lists(st.integers(0, 8), max_size=8))
 def test_growing_keeps_every_snapshot_even_where_two_grow_from_one(added: list[list[int]], parents: list[int]) -> None:
     snapshots: list[tuple[Growing, list[int]]] = [(Growing.empty(np.int64), [])]
@@ -26,6 +28,7 @@ def test_growing_keeps_every_snapshot_even_where_two_grow_from_one(added: list[l
         assert len(growing) == len(items)
 
 
+@SAMPLE
 @given(chunks)
 def test_postings_find_what_was_added_in_every_snapshot(added: list[list[int]]) -> None:
     postings, expected, first = Postings(), defaultdict[int, list[tuple[int, int]]](list), 0
@@ -43,6 +46,7 @@ def test_postings_find_what_was_added_in_every_snapshot(added: list[list[int]]) 
             assert list(zip(cards.tolist(), weights.tolist(), strict=True)) == wanted.get(hashed, [])
 
 
+@SAMPLE
 @given(chunks)
 def test_a_lookup_finds_every_place_of_a_hash_and_one_place_of_each(added: list[list[int]]) -> None:
     lookup, expected, first = Lookup(), defaultdict[int, list[int]](list), 0

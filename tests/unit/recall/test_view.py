@@ -9,7 +9,7 @@ from mn_contract.errors import InvalidInput, NotFound
 from mn_engine.domain.access import Acl
 from mn_engine.domain.cards import CONTRADICTS, RESOLVES, SUPERSEDES, Card, CardKey, Kind, Relation
 from mn_engine.recall.view import View
-from tests.unit.recall.corpus import Record, batches_of_cards, card, recorded, scope
+from tests.unit.recall.corpus import SAMPLE, Record, batches_of_cards, card, recorded, scope
 from tests.unit.recall.reference import visible_cards
 
 FOR_BOB = Acl(allow_principals=frozenset({"bob"}))
@@ -22,6 +22,7 @@ def seen(view: View) -> list[CardKey]:
     return [view.index.key(place) for place in range(view.count) if view.visible[place]]
 
 
+@SAMPLE
 @given(batches_of_cards())
 def test_a_view_shows_what_is_readable_and_live_at_its_revision(batches: list[list[Card]]) -> None:
     """Invariants 4 and 7, at every revision, for everybody."""

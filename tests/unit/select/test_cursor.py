@@ -14,7 +14,7 @@ from mn_contract.limits import CURSOR_BYTES_MAX
 from mn_engine.domain.scope import Scope
 from mn_engine.select import cursor as cursor_module
 from mn_engine.select.cursor import SKIPPED_MAX, Position, decode_cursor, encode_cursor
-from tests.unit.recall.corpus import scope
+from tests.unit.recall.corpus import SAMPLE, scope
 
 REQUEST, OTHER_REQUEST = "1" * 64, "2" * 64
 
@@ -34,6 +34,7 @@ def decoded(text: str, request: str = REQUEST, reader: Scope | None = None) -> t
     return decode_cursor(text, request_digest=request, scope=reader or scope("alice", "r"))
 
 
+@SAMPLE
 @given(positions(), st.integers(0, (1 << 43) - 1))
 def test_a_cursor_comes_back_as_it_was_given(position: Position, revision: int) -> None:
     text = encoded(position, revision)
@@ -47,6 +48,7 @@ def test_the_same_position_has_the_same_cursor_everywhere() -> None:
     assert encoded(Position(end=200, skipped=(3, 4, 9), room=4096)) == "mnc1.FAG4xx2jo9jzmY_915cKcgfIAYAgAwIEAQ"
 
 
+@SAMPLE
 @given(positions(), st.data())
 def test_no_character_of_a_cursor_can_be_changed(position: Position, data: st.DataObject) -> None:
     text = encoded(position)
@@ -57,6 +59,7 @@ def test_no_character_of_a_cursor_can_be_changed(position: Position, data: st.Da
     assert caught.value.field == "cursor"
 
 
+@SAMPLE
 @given(positions(), st.data())
 def test_no_part_of_a_cursor_can_be_cut_or_added(position: Position, data: st.DataObject) -> None:
     text = encoded(position)
@@ -86,6 +89,7 @@ def test_a_cursor_is_no_good_for_another_request() -> None:
         decoded(encoded(Position(end=1)), request=OTHER_REQUEST)
 
 
+@SAMPLE
 @given(
     st.one_of(
         st.text(), st.text().map("mnc1.".__add__), st.binary().map(lambda raw: "mnc1." + base64.b64encode(raw).decode())

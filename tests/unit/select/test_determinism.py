@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+from itertools import product
 
 import pytest
 
@@ -19,13 +20,14 @@ from tests.unit.select.selecting import pages
 def fingerprint() -> str:
     """A digest of rotations over a seeded record: items, scores, sizes, coverage and positions."""
     rng = random.Random(5)
+    words = [*WORDS, *("".join(letters) for letters in product("bdfgk", repeat=3))]  # more than a sketch holds
     cards: list[Card] = []
     for at in range(400):
         links = [Relation(CONTRADICTS, rng.choice(cards).key)] if cards and at % 9 == 0 else []
         cards.append(
             card(
                 f"c{at}",
-                " ".join(rng.choices(WORDS, k=rng.randint(1, 40))),
+                " ".join(rng.choices(words, k=rng.randint(1, 60))),
                 owner=rng.choice(("alice", "bob")),
                 kind=rng.choice(list(Kind)[:3]),
                 stance=rng.choice(list(Stance)),

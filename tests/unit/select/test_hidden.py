@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mn_contract.errors import NeedsPartition
@@ -15,7 +15,7 @@ from mn_engine.domain.packets import Decision, Shares
 from mn_engine.recall.rank import rank
 from mn_engine.recall.view import View
 from mn_engine.select.page import recall_page
-from tests.unit.recall.corpus import batches_of_cards, decisions, recorded, scope, without
+from tests.unit.recall.corpus import MANY, SAMPLE, batches_of_cards, decisions, recorded, scope, without
 from tests.unit.select.selecting import budgets, pages, shares, told
 
 BATCHES = batches_of_cards()
@@ -37,6 +37,7 @@ def told_pages(view: View, decision: Decision) -> list[object]:
     ]
 
 
+@SAMPLE
 @given(BATCHES, decisions, budgets, shares)
 def test_hidden_cards_change_nothing_that_is_told(
     batches: list[list[Card]], decision: Decision, budget: int, wanted: Shares
@@ -45,7 +46,8 @@ def test_hidden_cards_change_nothing_that_is_told(
 
 
 @pytest.mark.full
-@settings(max_examples=5000)
+@pytest.mark.timeout(900)
+@MANY
 @given(batches_of_cards(cards_max=30), decisions, budgets, shares)
 def test_hidden_cards_change_nothing_that_is_told_in_many_cases(
     batches: list[list[Card]], decision: Decision, budget: int, wanted: Shares
@@ -53,6 +55,7 @@ def test_hidden_cards_change_nothing_that_is_told_in_many_cases(
     check_nothing_told(batches, decision, budget, wanted)
 
 
+@SAMPLE
 @given(BATCHES, decisions, st.integers(150, 900))
 def test_hidden_cards_change_no_page_of_a_rotation(batches: list[list[Card]], decision: Decision, budget: int) -> None:
     answers = []
@@ -67,6 +70,7 @@ def test_hidden_cards_change_no_page_of_a_rotation(batches: list[list[Card]], de
     assert answers[0] == answers[1]
 
 
+@SAMPLE
 @given(BATCHES, decisions, budgets)
 def test_naming_a_visible_card_is_told_the_same_with_hidden_namesakes(
     batches: list[list[Card]], decision: Decision, budget: int

@@ -14,7 +14,7 @@ from mn_engine.recall.index import NO_TERM, SKETCH
 from mn_engine.recall.rank import rank
 from mn_engine.select.order import Order, marginal_utilities, similarities
 from mn_engine.select.sizes import item_sizes
-from tests.unit.recall.corpus import batches_of_cards, card, decisions, recorded
+from tests.unit.recall.corpus import SAMPLE, batches_of_cards, card, decisions, recorded
 from tests.unit.select.reference import Candidate, in_order, marginal
 from tests.unit.select.test_allocate import candidates
 
@@ -25,6 +25,7 @@ def rows(drawn: list[set[int]]) -> NDArray[np.uint32]:
     return np.asarray([sorted(one) + [NO_TERM] * (SKETCH - len(one)) for one in drawn], np.uint32).reshape(-1, SKETCH)
 
 
+@SAMPLE
 @given(st.lists(sketches, min_size=1, max_size=30))
 def test_similarity_is_jaccards_in_integers(drawn: list[set[int]]) -> None:
     found = similarities(rows(drawn))
@@ -41,6 +42,7 @@ def test_similarity_counts_more_shared_terms_than_a_word_has_bits() -> None:
     assert found[90].tolist()[88:90] == [1024 * 12 // 20, 1024 * 14 // 18]
 
 
+@SAMPLE
 @given(st.lists(st.tuples(st.integers(0, 10**9), sketches, st.integers(0, 3)), min_size=1, max_size=25))
 def test_marginal_utilities_are_the_references(drawn: list[tuple[int, set[int], int]]) -> None:
     drawn.sort(key=lambda one: -one[0])
@@ -56,6 +58,7 @@ def test_marginal_utilities_are_the_references(drawn: list[tuple[int, set[int], 
     assert found.tolist() == marginal(window)
 
 
+@SAMPLE
 @given(batches_of_cards(cards_max=20), decisions)
 def test_the_order_is_the_references(batches: list[list[Card]], decision: Decision) -> None:
     view = recorded(batches).view()

@@ -10,9 +10,10 @@ from mn_engine.domain.packets import CoverageStatus, Decision, Left
 from mn_engine.recall.rank import rank
 from mn_engine.select.cursor import Position
 from mn_engine.select.page import Page, recall_page
-from tests.unit.recall.corpus import batches_of_cards, card, decisions, recorded
+from tests.unit.recall.corpus import SAMPLE, batches_of_cards, card, decisions, recorded
 
 
+@SAMPLE
 @given(batches_of_cards(), decisions, st.integers(1, 5))
 def test_pages_are_the_ranking_cut_up(batches: list[list[Card]], decision: Decision, size: int) -> None:
     """Invariant 8, for Recall."""

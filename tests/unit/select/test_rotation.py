@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mn_contract.errors import InvalidInput, NeedsPartition
@@ -18,7 +18,7 @@ from mn_engine.recall.view import View
 from mn_engine.select import filling
 from mn_engine.select.allocate import Selection
 from mn_engine.select.cursor import Position, decode_cursor, encode_cursor
-from tests.unit.recall.corpus import batches_of_cards, card, decisions, recorded, scope
+from tests.unit.recall.corpus import MANY, SAMPLE, batches_of_cards, card, decisions, recorded, scope
 from tests.unit.select.selecting import NO_SHARES, pages, selected, shares
 
 REQUEST = "0" * 64
@@ -55,6 +55,7 @@ def check_rotation(batches: list[list[Card]], decision: Decision, budget: int, w
         assert len(page.items) > last.required or page is answers[0], "a page that serves nothing is no page"
 
 
+@SAMPLE
 @given(batches_of_cards(cards_max=16), decisions, st.integers(100, 1500), shares)
 def test_a_rotation_serves_every_relevant_card_once(
     batches: list[list[Card]], decision: Decision, budget: int, wanted: Shares
@@ -63,7 +64,8 @@ def test_a_rotation_serves_every_relevant_card_once(
 
 
 @pytest.mark.full
-@settings(max_examples=5000)
+@pytest.mark.timeout(900)
+@MANY
 @given(batches_of_cards(cards_max=30), decisions, st.integers(100, 1500), shares)
 def test_a_rotation_serves_every_relevant_card_once_in_many_cases(
     batches: list[list[Card]], decision: Decision, budget: int, wanted: Shares
@@ -71,6 +73,7 @@ def test_a_rotation_serves_every_relevant_card_once_in_many_cases(
     check_rotation(batches, decision, budget, wanted)
 
 
+@SAMPLE
 @given(
     batches_of_cards(cards_max=16),
     decisions,

@@ -12,7 +12,7 @@ from mn_engine.domain.cards import CONTRADICTS, Card, CardKey, Relation, documen
 from mn_engine.domain.packets import Decision, PacketItem, Role, Why, packet_size
 from mn_engine.recall.view import View
 from mn_engine.select.sizes import item_sizes, required_sizes
-from tests.unit.recall.corpus import Record, batches_of_cards, card, decisions, recorded, scope
+from tests.unit.recall.corpus import SAMPLE, Record, batches_of_cards, card, decisions, recorded, scope
 from tests.unit.select.selecting import selected
 
 
@@ -23,6 +23,7 @@ def document_of(record: Record, view: View, ordinal: int, role: Role) -> dict[st
     return PacketItem(stored=stored, role=role, why=Why(), conflicts=conflicts).document(view.reader.principal)
 
 
+@SAMPLE
 @given(batches_of_cards(), st.sampled_from(("alice", "bob", "carol")))
 def test_every_size_is_that_of_the_document_for_its_asker(batches: list[list[Card]], asker: str) -> None:
     record = recorded(batches)
@@ -37,6 +38,7 @@ def test_every_size_is_that_of_the_document_for_its_asker(batches: list[list[Car
                 assert size == document_size(document_of(record, view, view.ordinal(place), role))
 
 
+@SAMPLE
 @given(batches_of_cards(), decisions)
 def test_a_packet_is_as_large_as_its_items_say(batches: list[list[Card]], decision: Decision) -> None:
     record = recorded(batches)
