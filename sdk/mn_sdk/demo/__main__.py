@@ -1,0 +1,133 @@
+"""The demo's command line: what a person sees."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+
+from mn_contract.errors import ContextError, InvalidInput
+from mn_sdk.demo.material import standard_library
+from mn_sdk.demo.supervisor import Findings, Plan, run
+
+DECISIONS = 48
+_ROWS_SHOWN = 16
+_DECISIONS_MIN = 40
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--input", "source", type=click.Path(path_type=Path), help="A folder of texts, or a .jsonl file.")
+@click.option("--model", default="", metavar="NAME", help="A real model by litellm's name (openai/...); needs its key.")
+@click.option("--decisions", type=click.IntRange(_DECISIONS_MIN, 400), default=DECISIONS, show_default=True)
+@click.option("--window", type=click.IntRange(4096, 2_000_000), default=16384, show_default=True, help="Tokens.")
+@click.option("--root", type=click.Path(path_type=Path), help="Keep the record here [a temporary folder, removed].")
+def main(source: Path | None, model: str, decisions: int, window: int, root: Path | None) -> None:
+    """A job larger than any window, end to end: read, observe, decide, be killed, resume, reconcile.
+
+    Reads the Python standard library of this machine unless --input says otherwise, and asks a stand-in model on
+    loopback, which answers extractively and says so, unless --model names a real one.
+    """
+    console = Console()
+    if root is not None and root.exists() and any(root.iterdir()):
+        raise click.UsageError(f"{root} is not empty; the demo wants a folder of its own")
+    folder = root or Path(tempfile.mkdtemp(prefix="membrane-demo-"))
+    plan = Plan(
+        root=folder, source=(source or standard_library()).resolve(), decisions=decisions, window=window, model=model
+    )
+    started = time.monotonic()
+    try:
+        findings = _watched(console, plan)
+    except ContextError as error:
+        console.print(f"[red]{error.message}[/red] [{error.reason}]")
+        sys.exit(2 if isinstance(error, InvalidInput) else 1)
+    finally:
+        if root is None:
+            shutil.rmtree(folder, ignore_errors=True)
+    _summary(console, plan, findings, time.monotonic() - started)
+    for failure in findings.failures:
+        console.print(f"[red]does not hold:[/red] {failure}", highlight=False)
+    if findings.failures:
+        sys.exit(1)
+    click.echo(
+        f"MEMBRANE DEMO OK decisions={len(findings.rows)} over_window={findings.over_window} "
+        f"repeated_calls={findings.repeated_calls} ambiguous={findings.ambiguous} reconciled={findings.reconciled} "
+        f"max_history_tokens={findings.max_history_tokens}"
+    )
+
+
+def _watched(console: Console, plan: Plan) -> Findings:
+    who = plan.model or "a stand-in on loopback: extractive, no model"
+    console.print(Panel.fit(f"input  {plan.source}\nmodel  {who}\nwindow {plan.window:,} tokens", title="Membrane"))
+    console.print("history and request in tokens (margin included); verified: source ranges read back and hashed")
+    rows: list[dict[str, Any]] = []
+    notes: list[str] = ["reading the material and starting the worker"]
+    with Live(_table(rows, notes), console=console, refresh_per_second=8) as live:
+
+        def watch(told: dict[str, Any]) -> None:
+            if told["event"] == "decided":
+                rows.append(told)
+            note = _note(told)
+            if note:
+                notes.append(note)
+            live.update(_table(rows, notes))
+
+        return run(plan, watch)
+
+
+def _note(told: dict[str, Any]) -> str:
+    number = told.get("decision")
+    notes = {
+        "killed": f"decision {number}: SIGKILL to the worker, right after its request had left. Starting it again",
+        "ambiguous": f"decision {number}: AmbiguousInvocation: it may have been billed, so it is not sent again",
+        "reconciled": f"decision {number}: reconciled "
+        + ("with the answer from the provider's log" if told.get("found") else "by the operator, without the answer"),
+    }
+    return notes.get(told["event"], "")
+
+
+def _table(rows: list[dict[str, Any]], notes: list[str]) -> Table:
+    table = Table(caption="\n".join(notes[-4:]), caption_justify="left", box=SIMPLE, pad_edge=False)
+    for name in ("#", "about", "history", "request", "required", "opposing", "verified", "call"):
+        table.add_column(name, justify="left" if name in ("about", "call") else "right", no_wrap=True, max_width=14)
+    for row in rows[-_ROWS_SHOWN:]:
+        table.add_row(
+            str(row["decision"]),
+            row["word"],
+            f"{row['history_tokens']:,}",
+            f"{row['tokens'] + row['margin']:,}",
+            f"{row['required']} kept" if not row["required_missing"] else "[red]missing[/red]",
+            f"{row['opposing']} of {row['opposing_known']}",
+            str(row["ranges_verified"]),
+            "replayed" if row["replayed"] else "made",
+        )
+    return table
+
+
+def _summary(console: Console, plan: Plan, findings: Findings, seconds: float) -> None:
+    last = findings.rows[max(findings.rows)] if findings.rows else None
+    largest = max((row["tokens"] + row["margin"] for row in findings.rows.values()), default=0)
+    console.print(
+        f"\n{len(findings.rows)} decisions in {seconds:.0f} s over a history of {findings.max_history_tokens:,} tokens; "
+        f"the largest request was {largest:,} tokens of a {plan.window:,} window.\n"
+        f"{findings.calls} calls reached the model, {findings.repeated_calls} of them twice; "
+        f"{findings.over_window} requests over the window; {findings.replayed} answered from the journal.",
+        highlight=False,
+    )
+    if last is not None:
+        console.print(
+            f"counted with {last['tokenizer']} (+{last['margin']} tokens of margin on the last)", highlight=False
+        )
+
+
+if __name__ == "__main__":
+    main()
