@@ -124,9 +124,7 @@ def _summary(console: Console, plan: Plan, findings: Findings, seconds: float) -
         highlight=False,
     )
     if last is not None:
-        console.print(
-            f"counted with {last['tokenizer']} (+{last['margin']} tokens of margin on the last)", highlight=False
-        )
+        console.print(f"counted with {last['tokenizer']}; margin {last['margin']} on the last", highlight=False)
 
 
 if __name__ == "__main__":

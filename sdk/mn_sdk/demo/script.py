@@ -21,7 +21,7 @@ _DOUBT: Final = re.compile(
     re.IGNORECASE,
 )
 _PLAIN: Final = frozenset(
-    ["return", "self", "none", "class", "import", "from", "false", "true", "raise", "value", "values", "other", "about", "which", "there"]
+    ("class", "false", "raise", "value", "values", "other", "about", "which", "there", "import", "return")
 )
 _LINE_CHARS_MAX: Final = 300
 _DOUBTS_MAX: Final = 2

@@ -1,0 +1,33 @@
+"""The README's example runs as it stands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mn_sdk.demo.stand_in import MODEL, StandIn
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def test_the_embedding_example_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its constraint, both sides of the price and the answer come back."""
+    monkeypatch.delenv("MN_CONTEXT_ADDR", raising=False)
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    stand_in = StandIn(tmp_path / "ledger.jsonl", lambda decision: None)
+    monkeypatch.setenv("OPENAI_API_BASE", stand_in.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "stand-in")
+    try:
+        exec(compile(code, str(README), "exec"), {"root": tmp_path / "run", "model": f"openai/{MODEL}"})
+    finally:
+        stand_in.close()
+    printed = capsys.readouterr().out
+    assert len(stand_in.requests) == 1, printed
+    assert "contract-7" in printed
+    for recorded in ("rule-1", "offer-1"):
+        assert recorded in printed
