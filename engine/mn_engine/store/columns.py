@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mn_contract.canonical import encoded
 from mn_contract.errors import InvalidInput
@@ -67,7 +68,8 @@ def acl_text(acl: Acl) -> str:
 
 
 def check_table(cards: pa.Table) -> None:
-    """Raises InvalidInput where a bulk table has another shape than BULK_CARDS, nulls, or too many rows."""
+    """Raises InvalidInput where a bulk table has another shape than BULK_CARDS, nulls, too many rows, text that is not
+    UTF-8, an id twice, or a meta column that is of another card."""
     if not cards.schema.equals(BULK_CARDS):
         raise InvalidInput("a bulk table has the columns of BULK_CARDS, in that order", field="cards")
     if not 1 <= cards.num_rows <= BULK_CARDS_MAX:
@@ -76,6 +78,12 @@ def check_table(cards: pa.Table) -> None:
     for name, column in zip(cards.column_names, cards.columns, strict=True):
         if column.null_count and name not in nullable:
             raise InvalidInput(f"column {name} of a bulk table has nulls", field=f"cards.{name}")
+    try:
+        cards.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise InvalidInput("a bulk table's columns are not what their types say", field="cards") from error
+    if pc.count_distinct(cards["id"]).as_py() != cards.num_rows:
+        raise InvalidInput("a card id stands in a bulk table twice", field="cards.id")
 
 
 def event_of_table(cards: pa.Table, *, owner: str, key: str, fingerprint: str) -> PreparedEvent:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from mn_contract.errors import ContextBudgetExceeded, IdempotencyConflict, NotFound
 from mn_engine.domain.cards import RESOLVES, SUPERSEDES, CardKey
+from mn_engine.domain.deadlines import Expired
 from mn_engine.domain.events import (
     Batch,
     BatchReceipt,
@@ -20,7 +22,6 @@ from mn_engine.domain.events import (
     check_replay,
 )
 from mn_engine.domain.runs import Run, next_root
-from mn_engine.store.port import Expired
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +45,11 @@ class Decided:
     receipt: BatchReceipt
 
 
-def decide(batch: Batch, known: Known) -> Decided:
-    """What becomes of `batch`. Raises RunClosed, IdempotencyConflict, StaleRevision, NotFound,
-    ContextBudgetExceeded."""
+def decide(
+    batch: Batch, known: Known, *, card_bytes: Callable[[PreparedEvent], int] = attrgetter("card_bytes")
+) -> Decided:
+    """What becomes of `batch`; `card_bytes` is what an event's cards are charged. Raises RunClosed,
+    IdempotencyConflict, StaleRevision, NotFound, ContextBudgetExceeded."""
     known.run.check_readable()
     replays: dict[str, EventReceipt] = {}
     new: list[PreparedEvent] = []
@@ -62,7 +65,7 @@ def decide(batch: Batch, known: Known) -> Decided:
     known.run.check_writable()
     check_expected(batch.expected_revision, known.run.revision)
     _check_cards(new, known)
-    charged = sum(event.card_bytes + known.new_artifact_bytes(event) for event in new)
+    charged = sum(card_bytes(event) + known.new_artifact_bytes(event) for event in new)
     known.run.check_room(charged)
     run = advanced(known.run, charged, [event.fingerprint for event in new])
     made = {event.key: receipt_of(event, run.revision) for event in new}

@@ -14,40 +14,47 @@ from pathlib import Path
 from typing import Any
 
 from mn_contract.errors import DependencyUnavailable, RecordInUse
+from mn_engine.store.forks import tell_when_forked
 
 _HOLDER_BYTES_MAX = 4096
 
 
 class RecordLock:
-    """The lock of one record. Held from construction until release; not inherited by forked children."""
+    """The lock of one record. Held from construction until release; a forked child does not hold it."""
 
     def __init__(self, record: Path) -> None:
-        self._path = record.with_name(record.name + ".lock")
+        path = record.with_name(record.name + ".lock")
         try:
-            self._descriptor: int | None = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise DependencyUnavailable(
                 f"the record's folder cannot be written: {error.strerror}", dependency="store"
             ) from error
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            holder = _read(self._descriptor)
-            os.close(self._descriptor)
+            holder = _read(descriptor)
+            os.close(descriptor)
             raise RecordInUse(
                 f"the record is open in process {holder.get('pid', '?')} on {holder.get('host', '?')}; "
                 "stop it, or use it through its server (MN_CONTEXT_ADDR)",
                 holder=holder,
             ) from error
+        self._descriptor: int | None = descriptor
         self.holder = {"host": socket.gethostname(), "pid": os.getpid(), "started": process_started(os.getpid())}
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, json.dumps(self.holder).encode(), 0)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(self.holder).encode(), 0)
+        tell_when_forked(self)
 
     def release(self) -> None:
         """Lets go. Idempotent. The file stays: removing it would let two processes lock two files of one name."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+    def abandon(self) -> None:
+        """In a forked child: closes the copy of the descriptor, so that the lock goes when the parent does."""
+        self.release()
 
 
 def process_started(pid: int) -> int:

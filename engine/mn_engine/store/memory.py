@@ -15,6 +15,7 @@ from mn_contract.limits import ARTIFACT_BYTES_MAX
 from mn_engine.domain.access import Acl
 from mn_engine.domain.artifacts import Artifact, check_hash, check_range
 from mn_engine.domain.cards import SUPERSEDES, CardKey, StoredCard, ordinal_of, revision_of
+from mn_engine.domain.deadlines import Expired, never
 from mn_engine.domain.events import (
     Batch,
     BatchReceipt,
@@ -34,12 +35,10 @@ from mn_engine.store.port import (
     RESOLVED,
     SUPERSEDED,
     DecideInvocation,
-    Expired,
     IndexColumns,
     Invocations,
     OnCommit,
     Upload,
-    never,
 )
 
 
@@ -113,8 +112,17 @@ class MemoryStore:
 
     def commit_table(self, run_key: str, *, owner: str, key: str, fingerprint: str, cards: pa.Table) -> BatchReceipt:
         event = event_of_table(cards, owner=owner, key=key, fingerprint=fingerprint)
-        receipt = self.commit(Batch(run_key=run_key, events=(event,)))
-        return replace(receipt, events=tuple(replace(told, cards=()) for told in receipt.events))
+        with self._lock:
+            rows = self._rows(run_key)
+            batch = Batch(run_key=run_key, events=(event,))
+            decided = decide(batch, self._known(rows), card_bytes=_text_bytes)
+            if decided.new:
+                self._write(rows, decided.run, decided.new)
+                rows.events[owner, key] = replace(rows.events[owner, key], cards=())
+                self._tell(run_key, rows.head)
+            return replace(
+                decided.receipt, events=tuple(replace(receipt, cards=()) for receipt in decided.receipt.events)
+            )
 
     def event(self, run_key: str, owner: str, key: str) -> EventReceipt | None:
         return self._readable(run_key).events.get((owner, key))
@@ -303,6 +311,10 @@ def _table(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
     columns = list(zip(*rows, strict=True)) if rows else [() for _ in schema]
     arrays = [pa.array(column, type=item.type) for column, item in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _text_bytes(event: PreparedEvent) -> int:
+    return sum(len(prepared.card.text.encode()) for prepared in event.cards)
 
 
 def _distinct(artifacts: Iterable[PreparedArtifact]) -> list[PreparedArtifact]:

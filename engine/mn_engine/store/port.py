@@ -33,6 +33,7 @@ from mn_contract.invocations import Attempt
 from mn_engine.domain.access import Acl
 from mn_engine.domain.artifacts import Artifact
 from mn_engine.domain.cards import StoredCard
+from mn_engine.domain.deadlines import Expired, never
 from mn_engine.domain.events import Batch, BatchReceipt, EventReceipt
 from mn_engine.domain.runs import Run, RunState, Tombstone
 
@@ -110,15 +111,6 @@ class Invocations:
 
 DecideInvocation = Callable[[Invocations], tuple[Attempt, ...]]
 """Pure: what to write, in order; may raise a contract error, and then nothing is written."""
-
-Expired = Callable[[], bool]
-"""Whether the caller's deadline has passed or the caller has gone."""
-
-
-def never() -> bool:
-    """For callers without a deadline."""
-    return False
-
 
 OnCommit = Callable[[str, int, RunState], None]
 """Told (run_key, newest revision, state) after a commit, a cancel or a clear is durable. Must not block."""

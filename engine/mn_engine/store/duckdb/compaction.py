@@ -2,88 +2,88 @@
 
 DuckDB keeps deleted bytes through DELETE, CHECKPOINT and VACUUM; only a fresh file is without them. The copy is
 complete and fsynced before it is renamed over the record, so that a crash leaves the old record or the new one, never
-half of one.
+half of one. The blobs of cleared runs go before the rename: the record says `physical` only when it is so. Readers go
+on while the copy is made and wait for the rename; writers wait for all of it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import duckdb
 
 from mn_contract.errors import DependencyUnavailable
 from mn_engine.domain.runs import Removal, RunState
 from mn_engine.store.blobs import BlobStore, sync_directory
-from mn_engine.store.duckdb.connection import Database, rows
-from mn_engine.store.duckdb.schema import TABLES, create
+from mn_engine.store.duckdb.connection import Database, batches, log_of, rows
+from mn_engine.store.duckdb.schema import SETTINGS, TABLES, VERSION, migrate
 
 _COPY: Final = ".compacting"
+_BATCH_ROWS: Final = 16_384
 
 
-def compact(database: Database, path: Path, blobs: BlobStore) -> int:
-    """Rewrites the record; answers the bytes given back. Runs in the writer's thread while nobody reads."""
+def compact(database: Database, path: Path, blobs: BlobStore, check_room: Callable[[int, bool], None]) -> int:
+    """Rewrites the record; answers the bytes given back. For the writer's thread. Raises StorageFull where there is no
+    room for the copy."""
     before = _size(path)
-    copy = path.with_name(path.name + _COPY)
-    _remove(copy)
-    connection = database.write
-    cleared = _cleared(connection)
-    cited = rows(connection, "SELECT run_key, sha256 FROM artifacts WHERE NOT inline")
-    _copy(connection, copy, cleared)
-    connection.execute("CHECKPOINT")
-    database.close()
+    check_room(before, True)
+    forget_copy(path)
+    copy = _copy_of(path)
+    source = database.write
+    cleared = [
+        run_key
+        for (run_key,) in rows(source, f"SELECT DISTINCT run_key FROM heads WHERE state = {int(RunState.CLEARED)}")
+    ]
     try:
-        _swap(path, copy)
+        _write_copy(source, copy, cleared)
+        freed = sum(blobs.remove_run(run_key) for run_key in cleared)
+        source.execute("CHECKPOINT")
+        database.reopen(meanwhile=lambda: _swap(path, copy))
     finally:
-        database.reopen()
-    freed = before - _size(path)
-    for run_key in cleared:
-        freed += blobs.remove_run(run_key)
-    freed += blobs.sweep((run_key, sha256) for run_key, sha256 in cited if run_key not in cleared)
-    return max(freed, 0)
+        forget_copy(path)
+    cited = rows(database.write, "SELECT run_key, sha256 FROM artifacts WHERE data IS NULL")
+    freed += blobs.sweep((run_key, sha256) for run_key, sha256 in cited)
+    return max(before - _size(path), 0) + freed
 
 
-def finish(path: Path) -> None:
-    """Forgets a copy that a crash left behind; the record itself is whole either way."""
-    _remove(path.with_name(path.name + _COPY))
+def forget_copy(path: Path) -> None:
+    """Removes a copy that did not become the record."""
+    copy = _copy_of(path)
+    copy.unlink(missing_ok=True)
+    log_of(copy).unlink(missing_ok=True)
 
 
-def _copy(connection: duckdb.DuckDBPyConnection, copy: Path, cleared: list[str]) -> None:
-    quoted = str(copy).replace("'", "''")
-    connection.execute(f"ATTACH '{quoted}' AS fresh")
-    try:
-        connection.execute("BEGIN")
-        connection.execute("CREATE TABLE fresh.schema_versions AS SELECT * FROM schema_versions")
+def _write_copy(source: duckdb.DuckDBPyConnection, copy: Path, cleared: list[str]) -> None:
+    applied = rows(source, "SELECT version, applied_at FROM schema_versions ORDER BY version")
+    with duckdb.connect(str(copy), config=SETTINGS) as fresh:
+        migrate(fresh, applied[-1][1])
+        assert applied[-1][0] == VERSION, "an open record has been migrated"
         for table, schema in TABLES.items():
-            connection.execute(create(table, schema, catalog="fresh."))
             names = ", ".join(f'"{name}"' for name in schema.names)
-            source = f"SELECT {names} FROM {table}"
-            if table == "heads":
-                connection.execute(f"INSERT INTO fresh.heads {_live_heads(names)}", [cleared])
-                connection.execute(f"INSERT INTO fresh.heads {_tombstones(schema.names)}", [cleared])
-            else:
-                connection.execute(
-                    f"INSERT INTO fresh.{table} {source} WHERE NOT list_contains(?, run_key) ORDER BY rowid", [cleared]
-                )
-        connection.execute("COMMIT")
-        connection.execute("CHECKPOINT fresh")
-    except duckdb.Error:
-        with contextlib.suppress(duckdb.Error):  # the first error is the one to tell
-            connection.execute("ROLLBACK")
-        raise
+            kept = f"SELECT {names} FROM {table} WHERE NOT list_contains(?, run_key)"
+            _pour(source, kept, [cleared], fresh, table)
+        _pour(source, _tombstones(), [cleared], fresh, "heads")
+        fresh.execute("CHECKPOINT")
+    _sync_file(copy)
+
+
+def _pour(
+    source: duckdb.DuckDBPyConnection, sql: str, parameters: list[Any], fresh: duckdb.DuckDBPyConnection, table: str
+) -> None:
+    """Inserts what a query of the old record answers into a table of the new one, a batch at a time, in order."""
+    fresh.register("poured", batches(source, sql, parameters, _BATCH_ROWS))
+    try:
+        fresh.execute(f"INSERT INTO {table} SELECT * FROM poured")
     finally:
-        with contextlib.suppress(duckdb.Error):
-            connection.execute("DETACH fresh")
+        fresh.unregister("poured")
 
 
-def _live_heads(names: str) -> str:
-    return f"SELECT {names} FROM heads WHERE NOT list_contains(?, run_key) ORDER BY rowid"
-
-
-def _tombstones(names: list[str]) -> str:
+def _tombstones() -> str:
     """Of a cleared run its newest head stays, saying that the removal is physical."""
+    names = TABLES["heads"].names
     chosen = ", ".join(f"{int(Removal.PHYSICAL)} AS removal" if name == "removal" else f'"{name}"' for name in names)
     return (
         f"SELECT {chosen} FROM heads WHERE list_contains(?, run_key)"
@@ -91,37 +91,26 @@ def _tombstones(names: list[str]) -> str:
     )
 
 
-def _cleared(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    found = rows(
-        connection,
-        f"SELECT DISTINCT run_key FROM heads WHERE state = {int(RunState.CLEARED)} ORDER BY run_key",
-    )
-    return [run_key for (run_key,) in found]
-
-
 def _swap(path: Path, copy: Path) -> None:
-    """The copy becomes the record. Raises DependencyUnavailable where the old record's log was not folded in: then a
-    crash between the two renames would lose it, so the old record stays."""
-    if _wal(path).exists() or _wal(copy).exists():
-        _remove(copy)
+    """The copy becomes the record. Raises DependencyUnavailable where the old record's log was not folded in: it would
+    be replayed on the new one."""
+    if log_of(path).exists() or log_of(copy).exists():
         raise DependencyUnavailable("the record's log could not be folded in; compact again", dependency="store")
-    descriptor = os.open(copy, os.O_RDWR | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
     os.rename(copy, path)
     sync_directory(path.parent)
 
 
-def _wal(path: Path) -> Path:
-    return path.with_name(path.name + ".wal")
+def _sync_file(file: Path) -> None:
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _copy_of(path: Path) -> Path:
+    return path.with_name(path.name + _COPY)
 
 
 def _size(path: Path) -> int:
-    return sum(file.stat().st_size for file in (path, _wal(path)) if file.exists())
-
-
-def _remove(copy: Path) -> None:
-    copy.unlink(missing_ok=True)
-    _wal(copy).unlink(missing_ok=True)
+    return sum(file.stat().st_size for file in (path, log_of(path)) if file.exists())

@@ -1,123 +1,203 @@
-"""The open database: one connection that writes, one cursor a reader, and coming back from a failure without a restart.
+"""The open database: one connection that writes, one a reader, and coming back from a failure without a restart.
 
 DuckDB invalidates a whole open database when a checkpoint fails (a full disk, say): then every connection is closed and
-the file opened again, which replays its log.
+the file opened again, which replays its log. A commit is durable when its log is fsynced and the log's *name* is:
+DuckDB makes a new log after each checkpoint and leaves its name to the file system, so this module sees to it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import duckdb
 import pyarrow as pa
 
 from mn_contract.errors import ContextBudgetExceeded, ContextError, DependencyUnavailable, RecordInUse, StorageFull
-from mn_engine.store.duckdb.schema import SETTINGS
+from mn_engine.store.blobs import sync_directory
+from mn_engine.store.duckdb.schema import SETTINGS, Settings
+from mn_engine.store.forks import tell_when_forked
 
 _WAIT_SECONDS: Final = 30.0
-_FULL_MARKS: Final = ("no space left", "disk full", "file too large", "could not write", "quota")
+_FULL_MARKS: Final = ("no space left", "disk full", "file too large", "quota exceeded")
+_Answer = TypeVar("_Answer")
+
+
+class RecordLost(DependencyUnavailable):
+    """The open database is of no more use; `Database.restore` opens it again."""
 
 
 class Database:
-    """One DuckDB file, open. `write` is for the one writer; `read` may be used from many threads."""
+    """One DuckDB file, open. `write` is for the writer's thread alone; `ask` may be called from many threads."""
 
-    def __init__(self, path: Path, *, readers: int, settings: dict[str, Any] | None = None) -> None:
+    def __init__(self, path: Path, *, readers: int, settings: Settings | None = None) -> None:
         self._path = path
         self._settings = {**SETTINGS, **(settings or {})}
         self._pid = os.getpid()
         self._readers = readers
         self._slots = threading.Semaphore(readers)
         self._lock = threading.Lock()
-        self._idle: list[duckdb.DuckDBPyConnection] = []
+        self._root: duckdb.DuckDBPyConnection | None = None
         self._writer: duckdb.DuckDBPyConnection | None = None
+        self._idle: list[duckdb.DuckDBPyConnection] = []
+        self._made: list[duckdb.DuckDBPyConnection] = []
+        self._log = _LogName(path)
         self._open()
+        tell_when_forked(self)
 
     @property
     def write(self) -> duckdb.DuckDBPyConnection:
         """The writer's connection."""
         self.check_process()
         if self._writer is None:
-            raise DependencyUnavailable("the record is closed", dependency="store")
+            raise _closed()
         return self._writer
 
-    @contextlib.contextmanager
-    def read(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A reader's connection; waits for a free one. Errors of DuckDB come out as the contract's."""
+    def ask(self, question: Callable[[duckdb.DuckDBPyConnection], _Answer]) -> _Answer:
+        """What `question` answers over a reader's connection; waits for a free one. Errors of DuckDB come out as the
+        contract's, RecordLost where the database must be restored first."""
         self.check_process()
         if not self._slots.acquire(timeout=_WAIT_SECONDS):
             raise DependencyUnavailable("every reader of the record is busy", dependency="store", retry_after_ms=1000)
         try:
             cursor = self._take()
             try:
-                yield cursor
-            except duckdb.Error as error:
-                raise translated(error) from error
+                return question(cursor)
             finally:
-                self._give_back(cursor)
+                self._idle.append(cursor)
+        except duckdb.Error as error:
+            raise translated(error) from error
         finally:
             self._slots.release()
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """No reader is in here meanwhile, and none is idle with a connection of the old file."""
+        """No reader is in here meanwhile. Raises DependencyUnavailable where readers do not come out in time."""
         taken = 0
         try:
             for _ in range(self._readers):
                 if not self._slots.acquire(timeout=_WAIT_SECONDS):
                     raise DependencyUnavailable("the record is being read", dependency="store", retry_after_ms=1000)
                 taken += 1
-            self._close_idle()
             yield
         finally:
-            self._slots.release(taken) if taken else None
+            for _ in range(taken):
+                self._slots.release()
 
-    def reopen(self) -> None:
-        """Closes every connection and opens the file anew. Only inside `alone`, or where nobody can read anyway."""
-        self.close()
-        self._open()
+    def restore(self) -> None:
+        """Opens the file again where the open database is of no more use. For the writer's thread."""
+        self.open_again()
+        try:
+            self.write.execute("SELECT 1")
+        except duckdb.Error:
+            self.reopen()
 
-    def close(self) -> None:
-        """Closes every connection. Idempotent."""
-        self._close_idle()
-        if self._writer is not None:
-            with contextlib.suppress(duckdb.Error):  # an invalidated database says so once more
-                self._writer.close()
-            self._writer = None
+    def open_again(self) -> None:
+        """Opens the file where an earlier attempt to open it again has failed. For the writer's thread."""
+        self.check_process()
+        if self._root is None:
+            with self.alone():
+                self._open()
+
+    def reopen(self, *, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """Closes every connection, does something with the closed file, and opens it anew. For the writer's thread."""
+        with self.alone():
+            self.let_go()
+            try:
+                meanwhile()
+            finally:
+                self._open()
+
+    def let_go(self) -> None:
+        """Closes every connection, so that the file can be replaced. Only inside `alone`."""
+        with self._lock:
+            for connection in reversed(self._made):
+                with contextlib.suppress(duckdb.Error):  # an invalidated database says so once more
+                    connection.close()
+            self._made.clear()
+            self._idle.clear()
+            self._root = self._writer = None
+            self._log.let_go()
+
+    def sync_log(self) -> None:
+        """Makes the log's name durable where it is new. Raises OSError."""
+        self._log.sync()
 
     def check_process(self) -> None:
         """Raises RecordInUse in a forked child: its copy of the handle would write behind the parent's back."""
         if os.getpid() != self._pid:
             raise RecordInUse(
-                f"the record is open in process {self._pid}, this process's parent; open another one, or use its server",
+                f"the record is open in process {self._pid}, which this one was forked from; open another record here, "
+                "or use that one through its server",
                 holder={"pid": self._pid},
             )
 
+    def abandon(self) -> None:
+        """In a forked child: keeps the connections from ever being closed, for closing one writes to the file."""
+        for connection in self._made:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+
     def _open(self) -> None:
         try:
-            self._writer = duckdb.connect(str(self._path), config=self._settings)
+            self._root = duckdb.connect(str(self._path), config=self._settings)
+            self._made.append(self._root)
+            self._writer = self._root.cursor()
+            self._made.append(self._writer)
         except duckdb.Error as error:
-            raise translated(error) from error
+            self.let_go()
+            raise _unopened(error) from error
 
     def _take(self) -> duckdb.DuckDBPyConnection:
         with self._lock:
-            return self._idle.pop() if self._idle else self.write.cursor()
+            if self._root is None:
+                raise _closed()
+            if self._idle:
+                return self._idle.pop()
+            cursor = self._root.cursor()
+            self._made.append(cursor)
+            return cursor
 
-    def _give_back(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        with self._lock:
-            if self._writer is None:
-                cursor.close()
-            else:
-                self._idle.append(cursor)
 
-    def _close_idle(self) -> None:
-        with self._lock:
-            while self._idle:
-                self._idle.pop().close()
+class _LogName:
+    """The name of DuckDB's log. Holding the file open keeps its inode from being used again, so that a new log is
+    always seen to be one."""
+
+    def __init__(self, record: Path) -> None:
+        self._path = log_of(record)
+        self._held: int | None = None
+
+    def sync(self) -> None:
+        """Makes the name durable where it is another log than last time."""
+        try:
+            found = os.stat(self._path).st_ino
+        except FileNotFoundError:
+            return  # a checkpoint has taken the log in: all of it is in the record, fsynced
+        if self._held is not None and os.fstat(self._held).st_ino == found:
+            return
+        self.let_go()
+        held = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            sync_directory(self._path.parent)
+        except OSError:
+            os.close(held)
+            raise
+        self._held = held
+
+    def let_go(self) -> None:
+        """Forgets the log. Idempotent."""
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
+
+
+def log_of(record: Path) -> Path:
+    """DuckDB's write-ahead log of a record."""
+    return record.with_name(record.name + ".wal")
 
 
 def rows(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -127,20 +207,42 @@ def rows(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] 
 
 def table(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any], schema: pa.Schema) -> pa.Table:
     """All rows of a query as Arrow, with the types of `schema`."""
-    found = cursor.execute(sql, list(parameters)).to_arrow_table()
+    found = cursor.sql(sql, params=list(parameters)).to_arrow_table()
     return found if found.schema.equals(schema) else found.cast(schema)
 
 
-def invalidated(error: duckdb.Error) -> bool:
-    """Whether the open database is of no more use."""
-    return isinstance(error, duckdb.FatalException) or "invalidated" in str(error).lower()
+def batches(
+    cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any], batch_rows: int
+) -> pa.RecordBatchReader:
+    """All rows of a query as Arrow, some at a time."""
+    relation: Any = cursor.sql(sql, params=list(parameters))
+    # DuckDB 2 has renamed this and warns of the old name.
+    return (getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch)(batch_rows)
 
 
 def translated(error: duckdb.Error) -> ContextError:
     """DuckDB's error as the contract's: a full disk is StorageFull, everything else an unavailable store."""
     text = str(error).lower()
+    if isinstance(error, duckdb.FatalException) or "invalidated" in text:
+        return RecordLost("the record had to be opened again; retry", dependency="store", retry_after_ms=100)
     if any(mark in text for mark in _FULL_MARKS):
         return StorageFull("the disk is full; nothing was written. Make room and retry")
     if isinstance(error, duckdb.OutOfMemoryException):
         return ContextBudgetExceeded("the record's memory limit is reached; nothing was written", budget="memory")
     return DependencyUnavailable(f"the record cannot be used: {type(error).__name__}", dependency="store")
+
+
+def _unopened(error: duckdb.Error) -> ContextError:
+    text = str(error).lower()
+    if "could not set lock" in text or "conflicting lock" in text:
+        return RecordInUse("another program has the record's file open; stop it", holder={})
+    if any(mark in text for mark in _FULL_MARKS):
+        return StorageFull("the disk is full and the record cannot be opened. Make room and retry")
+    return DependencyUnavailable(
+        f"the record cannot be opened ({type(error).__name__}); is the file a record of this engine?",
+        dependency="store",
+    )
+
+
+def _closed() -> DependencyUnavailable:
+    return RecordLost("the record is closed", dependency="store")

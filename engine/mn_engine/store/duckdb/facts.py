@@ -1,7 +1,8 @@
 """What the writer keeps in memory of a run, so that it decides without asking the database.
 
 Names are kept as 64-bit hashes, eight bytes each: a hash that is not there proves that the name is new, which is the
-usual case; one that is there is looked up exactly. Only a bounded number of runs is kept.
+usual case. An event or a handle that is there is looked up exactly; a card is its hash, in relations and endings too,
+so a second card of one hash is refused as if it had the first one's name. What is kept is bounded.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from mn_engine.domain.runs import Run
 from mn_engine.store.columns import acl_text
 
 RUNS_MAX: Final = 256
+NAMES_MAX: Final = 16_000_000
+"""Hashes of all runs together: 128 MB."""
 _TAIL_MAX: Final = 8192
 
 
@@ -35,6 +38,9 @@ class Hashes:
             return True
         at = int(np.searchsorted(self._base, np.uint64(number)))
         return at < len(self._base) and int(self._base[at]) == number
+
+    def __len__(self) -> int:
+        return len(self._base) + len(self._tail)
 
     def any_of(self, numbers: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Which of `numbers` are in the set."""
@@ -66,6 +72,14 @@ class RunFacts:
     handles: Hashes
     run_calls: int
 
+    def names(self, kind: str) -> Hashes:
+        """The names of a kind."""
+        named: Hashes = getattr(self, kind)
+        return named
+
+    def __len__(self) -> int:
+        return len(self.events) + len(self.cards) + len(self.handles)
+
 
 @dataclass(slots=True)
 class FactsCache:
@@ -79,10 +93,15 @@ class FactsCache:
         facts = self.runs.get(run_key)
         if facts is None:
             facts = self.runs[run_key] = self.load(run_key)
-            while len(self.runs) > RUNS_MAX:
-                self.runs.popitem(last=False)
+            self._shrink()
         self.runs.move_to_end(run_key)
         return facts
+
+    def _shrink(self) -> None:
+        names = sum(len(facts) for facts in self.runs.values())
+        while len(self.runs) > 1 and (len(self.runs) > RUNS_MAX or names > NAMES_MAX):
+            _, dropped = self.runs.popitem(last=False)
+            names -= len(dropped)
 
     def forget(self) -> None:
         """Drops everything: after a failure the database is asked anew."""

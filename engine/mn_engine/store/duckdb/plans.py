@@ -12,21 +12,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from mn_contract.canonical import encoded
-from mn_contract.errors import InvalidInput
 from mn_contract.invocations import MAY_BE_BILLED, Attempt
 from mn_engine.domain.artifacts import Artifact
 from mn_engine.domain.cards import SUPERSEDES, CardKey, ordinal_of
+from mn_engine.domain.deadlines import Expired
 from mn_engine.domain.events import Batch, BatchReceipt, EventReceipt, PreparedEvent, check_replay
 from mn_engine.domain.runs import Run
 from mn_engine.store.columns import acl_text, card_meta, index_row
 from mn_engine.store.decide import Known, advanced, check_deadline, clash, decide, endings, receipt_of
 from mn_engine.store.duckdb.facts import event_hash, handle_hash
-from mn_engine.store.duckdb.queries import find_cards, find_event, find_invocations, has_handle
+from mn_engine.store.duckdb.queries import find_event, find_invocations, has_handle
 from mn_engine.store.duckdb.schema import CARDS
-from mn_engine.store.duckdb.writer import Planning
-from mn_engine.store.port import RESOLVED, SUPERSEDED, DecideInvocation, Expired, Invocations
+from mn_engine.store.duckdb.staging import Planning
+from mn_engine.store.port import RESOLVED, SUPERSEDED, DecideInvocation, Invocations
 
 
 def plan_batch(planning: Planning, batch: Batch, expired: Expired) -> BatchReceipt:
@@ -44,6 +45,7 @@ def plan_batch(planning: Planning, batch: Batch, expired: Expired) -> BatchRecei
         place = 0
         for event in decided.new:
             place = _stage_event(planning, run_key, event, decided.run.revision, place)
+        planning.own.size += decided.run.stored_bytes - known.run.stored_bytes
         stage_head(planning, run_key, decided.run)
     return decided.receipt
 
@@ -60,27 +62,28 @@ def plan_table(
         return BatchReceipt(revision=head.revision, events=(replayed,))
     head.check_writable()
     hashes = cards["key_hash"].to_numpy()
-    _check_new_hashes(planning, run_key, owner, cards, hashes)
+    _check_new(planning, run_key, owner, cards, hashes)
     charged = int(pc.sum(pc.binary_length(cards["text"])).as_py())
     head.check_room(charged)
     run = advanced(head, charged, [fingerprint])
-    first = ordinal_of(run.revision, 0)
-    added = pa.array(np.arange(first, first + cards.num_rows, dtype=np.int64))
-    constant = {"run_key": run_key, "owner": owner}
-    columns = [
-        pa.repeat(pa.scalar(constant[name]), cards.num_rows)
-        if name in constant
-        else added
-        if name == "ordinal"
-        else cards[name]
-        for name in CARDS.names
-    ]
-    planning.own.tables.append(("cards", pa.table(columns, schema=CARDS)))
-    planning.own.arrays.append((run_key, "cards", hashes))
+    staged = _bulk_rows(run_key, owner, ordinal_of(run.revision, 0), cards)
+    planning.own.tables.append(("cards", staged))
+    planning.own.arrays.append((run_key, hashes))
+    planning.own.size += staged.nbytes
     receipt = EventReceipt(key=key, revision=run.revision, replayed=False, fingerprint=fingerprint, cards=())
     _stage_receipt(planning, run_key, owner, receipt)
     stage_head(planning, run_key, run)
     return BatchReceipt(revision=run.revision, events=(receipt,))
+
+
+def _bulk_rows(run_key: str, owner: str, first: int, cards: pa.Table) -> pa.Table:
+    count = cards.num_rows
+    added = {
+        "run_key": pa.repeat(pa.scalar(run_key), count),
+        "owner": pa.repeat(pa.scalar(owner), count),
+        "ordinal": pa.array(np.arange(first, first + count, dtype=np.int64)),
+    }
+    return pa.table([added[name] if name in added else cards[name] for name in CARDS.names], schema=CARDS)
 
 
 def plan_handle(planning: Planning, run_key: str, handle: Artifact, data: bytes | None) -> Artifact:
@@ -90,6 +93,7 @@ def plan_handle(planning: Planning, run_key: str, handle: Artifact, data: bytes 
     if not _has_handle(planning, run_key, handle):
         head.check_room(handle.size)
         _stage_artifact(planning, run_key, handle, data)
+        planning.own.size += len(data or b"")
         stage_head(planning, run_key, replace(head, stored_bytes=head.stored_bytes + handle.size))
     return handle
 
@@ -106,6 +110,7 @@ def plan_invocation(
         old = before.get(attempt.attempt)
         delta = (attempt.state in MAY_BE_BILLED) - (old is not None and old.state in MAY_BE_BILLED)
         planning.own.calls[run_key] = planning.own.calls.get(run_key, 0) + delta
+        planning.own.size += len(attempt.response or b"")
         planning.own.insert("invocations", _invocation_row(run_key, planning.next_seq(), principal, attempt))
         before[attempt.attempt] = attempt
     if written:
@@ -168,28 +173,24 @@ def _event(planning: Planning, run_key: str, owner: str, key: str) -> EventRecei
 
 def _has_cards(planning: Planning, run_key: str, keys: set[CardKey]) -> set[CardKey]:
     facts = planning.run_facts(run_key)
-    there: set[CardKey] = set()
-    unsure: list[CardKey] = []
-    for key in keys:
-        hashed = key.hash
-        if planning.staged(run_key, "cards", hashed) is not None:
-            there.add(key)
-        elif hashed in facts.cards:
-            unsure.append(key)
-    return there | find_cards(planning.connection, run_key, unsure)
+    staged = planning.group.names.get((run_key, "cards"), {})
+    arrays = [hashes for of, hashes in planning.group.arrays if of == run_key]
+    return {
+        key
+        for key in keys
+        if (hashed := key.hash) in facts.cards or hashed in staged or any(np.isin(hashed, array) for array in arrays)
+    }
 
 
-def _check_new_hashes(planning: Planning, run_key: str, owner: str, cards: pa.Table, hashes: Any) -> None:
-    if len(np.unique(hashes)) != len(hashes):
-        raise InvalidInput("a card id stands in the bulk table twice", field="cards.id")
+def _check_new(planning: Planning, run_key: str, owner: str, cards: pa.Table, hashes: NDArray[np.uint64]) -> None:
     known = planning.run_facts(run_key).cards.any_of(hashes)
     staged = planning.group.names.get((run_key, "cards"), {})
-    if staged:
-        known |= np.isin(hashes, np.fromiter(staged, np.uint64, len(staged)))
+    known |= np.isin(hashes, np.fromiter(staged, np.uint64, len(staged)))
+    for of, array in planning.group.arrays:
+        if of == run_key:
+            known |= np.isin(hashes, array)
     if known.any():
-        ids = cards["id"].filter(pa.array(known)).to_pylist()
-        for key in sorted(_has_cards(planning, run_key, {CardKey(owner, card_id) for card_id in ids}), key=str):
-            raise clash(key)
+        raise clash(CardKey(owner, cards["id"][int(known.argmax())].as_py()))
 
 
 def _has_handle(planning: Planning, run_key: str, handle: Artifact) -> bool:
@@ -256,13 +257,10 @@ def _stage_artifact(planning: Planning, run_key: str, handle: Artifact, data: by
             handle.media_type,
             handle.owner,
             acl_text(handle.acl),
-            data is not None,
+            data,  # a second handle on the same bytes stores them again: they are small
         ),
     )
     planning.own.name(run_key, "handles", hashed, handle)
-    if data is not None:
-        # A second handle on the same bytes stores them again rather than trust a hash of 64 bits.
-        planning.own.insert("artifact_bytes", (run_key, handle.sha256, data))
 
 
 def _invocation_row(run_key: str, seq: int, principal: str, attempt: Attempt) -> tuple[Any, ...]:

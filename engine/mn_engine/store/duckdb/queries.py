@@ -97,15 +97,6 @@ def find_event(cursor: duckdb.DuckDBPyConnection, run_key: str, owner: str, key:
     return EventReceipt(key=key, revision=revision, replayed=False, fingerprint=fingerprint, cards=cards)
 
 
-def find_cards(cursor: duckdb.DuckDBPyConnection, run_key: str, keys: Sequence[CardKey]) -> set[CardKey]:
-    """Those of the keys that the run has."""
-    if not keys:
-        return set()
-    hashes = _numbers(key.hash for key in keys)
-    found = rows(cursor, f"SELECT owner, id FROM cards WHERE run_key = ? AND key_hash IN ({hashes})", [run_key])
-    return {CardKey(owner, card_id) for owner, card_id in found} & set(keys)
-
-
 def find_handles(cursor: duckdb.DuckDBPyConnection, run_key: str, sha256: str) -> tuple[Artifact, ...]:
     """All handles of an artifact, in the order they were put."""
     found = rows(
@@ -142,14 +133,10 @@ def find_blobs(cursor: duckdb.DuckDBPyConnection, run_key: str, hashes: Sequence
     if not hashes:
         return {}
     listed = ", ".join(["?"] * len(hashes))
-    known = rows(cursor, f"SELECT sha256 FROM artifacts WHERE run_key = ? AND sha256 IN ({listed})", [run_key, *hashes])
     found = rows(
-        cursor,
-        f"SELECT sha256, data FROM artifact_bytes WHERE run_key = ? AND sha256 IN ({listed})",
-        [run_key, *hashes],
+        cursor, f"SELECT sha256, data FROM artifacts WHERE run_key = ? AND sha256 IN ({listed})", [run_key, *hashes]
     )
-    blobs: dict[str, bytes | None] = {sha256: None for (sha256,) in known}
-    return blobs | dict(found)
+    return dict(found)
 
 
 def find_index_columns(

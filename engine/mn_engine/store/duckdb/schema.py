@@ -52,10 +52,9 @@ ARTIFACTS: Final = pa.schema(
         ("media_type", pa.string()),
         ("owner", pa.string()),
         ("acl", pa.string()),
-        ("inline", pa.bool_()),
+        ("data", pa.binary()),  # null where the bytes lie in a file
     ]
 )
-ARTIFACT_BYTES: Final = pa.schema([("run_key", pa.string()), ("sha256", pa.string()), ("data", pa.binary())])
 CARDS: Final = pa.schema([("run_key", pa.string()), *INDEX_CARDS, ("text", pa.string()), ("meta", pa.string())])
 RELATIONS: Final = pa.schema(
     [("run_key", pa.string()), ("source_ordinal", pa.int64()), ("type", pa.string()), ("target_hash", pa.uint64())]
@@ -94,7 +93,6 @@ TABLES: Final = {
     "heads": HEADS,
     "events": EVENTS,
     "artifacts": ARTIFACTS,
-    "artifact_bytes": ARTIFACT_BYTES,
     "cards": CARDS,
     "relations": RELATIONS,
     "endings": ENDINGS,
@@ -114,10 +112,10 @@ _SQL_TYPES: Final = {
 }
 
 
-def create(table: str, schema: pa.Schema, *, catalog: str = "") -> str:
+def create(table: str, schema: pa.Schema) -> str:
     """The statement that makes a table."""
     columns = ", ".join(f'"{item.name}" {_SQL_TYPES[item.type]}' for item in schema)
-    return f"CREATE TABLE {catalog}{table} ({columns})"
+    return f"CREATE TABLE {table} ({columns})"
 
 
 _VERSION_1: Final = tuple(create(table, schema) for table, schema in TABLES.items())
@@ -125,9 +123,14 @@ MIGRATIONS: Final = (_VERSION_1,)
 """Statements that lead from version i to i + 1. A migration that was released is never edited; `TABLES` is what all of
 them together make (a test holds the two together)."""
 VERSION: Final = len(MIGRATIONS)
-SETTINGS: Final = {
-    "threads": 2,
-    "preserve_insertion_order": True,
+Settings = dict[str, str | bool | int | float | list[str]]
+"""DuckDB's own settings."""
+SETTINGS: Final[Settings] = {
+    "threads": 2,  # it is embedded: the host's work comes first
+    "memory_limit": "1GB",
+    "preserve_insertion_order": True,  # reads rely on it for the order of ordinals
+    "enable_external_access": False,  # the record's own file and log are all that is touched
+    "python_enable_replacements": False,  # a table's name never means a variable of the host
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
 }

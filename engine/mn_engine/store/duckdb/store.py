@@ -2,52 +2,65 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypeVar
 
+import duckdb
 import pyarrow as pa
 
-from mn_contract.errors import NotFound, StorageFull
+from mn_contract.errors import DependencyUnavailable, NotFound, StorageFull
 from mn_contract.invocations import Attempt
 from mn_engine.domain.access import Acl
 from mn_engine.domain.artifacts import Artifact, check_hash, check_range
 from mn_engine.domain.cards import StoredCard, ordinal_of
+from mn_engine.domain.deadlines import Expired, never
 from mn_engine.domain.events import Batch, BatchReceipt, EventReceipt
 from mn_engine.domain.runs import Removal, Run, RunState, Tombstone
 from mn_engine.domain.scope import run_key as key_of_run
-from mn_engine.store.blobs import Arrival, BlobStore
+from mn_engine.store.blobs import Arrival, BlobStore, sync_directory
 from mn_engine.store.columns import check_table
 from mn_engine.store.decide import check_deadline
 from mn_engine.store.duckdb import compaction, plans, queries
-from mn_engine.store.duckdb.connection import Database
+from mn_engine.store.duckdb.connection import Database, RecordLost, translated
 from mn_engine.store.duckdb.facts import FactsCache
-from mn_engine.store.duckdb.schema import migrate
-from mn_engine.store.duckdb.writer import GROUP_MAX, Planning, Writer
+from mn_engine.store.duckdb.heads import Heads
+from mn_engine.store.duckdb.schema import Settings, migrate
+from mn_engine.store.duckdb.staging import Planning
+from mn_engine.store.duckdb.writer import GROUP_MAX, Writer
 from mn_engine.store.lock import RecordLock
 from mn_engine.store.port import (
     DecideInvocation,
-    Expired,
     IndexColumns,
     Invocations,
     OnCommit,
     Upload,
-    never,
 )
 
 FREE_BYTES_FLOOR: Final = 128 * 1024 * 1024
 """Below this much free disk nothing is written, so that a checkpoint never meets a full one."""
-HEADS_MAX: Final = 10_000
+_ESSENTIAL_SHARE: Final = 4
+"""Writes that close something go on down to this part of the floor."""
+_WRITTEN_TWICE: Final = 2
+"""Bytes go into the log and, in a checkpoint, into the record."""
+_Answer = TypeVar("_Answer")
+
+
+def _free_bytes(folder: Path) -> int:
+    return shutil.disk_usage(folder).free
 
 
 class DuckDBStore:
-    """A record in one file, with its large artifacts in a folder beside it. Open it once in a process."""
+    """A record in one file, with its large artifacts in a folder beside it. Open it once in a process.
+
+    `group_max` is how many writes share a transaction at most, `free_bytes` tells the free bytes of a folder's disk,
+    `settings` are DuckDB's own. Raises RecordInUse where the record is open already, DependencyUnavailable where the
+    file is no record or a newer engine's.
+    """
 
     def __init__(
         self,
@@ -55,38 +68,38 @@ class DuckDBStore:
         *,
         group_max: int = GROUP_MAX,
         free_bytes_floor: int = FREE_BYTES_FLOOR,
-        free_bytes: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,
-        settings: dict[str, Any] | None = None,
+        free_bytes: Callable[[Path], int] = _free_bytes,
+        settings: Settings | None = None,
     ) -> None:
         path = path.resolve()
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(path.parent)
         self._path = path
         self._floor = free_bytes_floor
         self._free_bytes = free_bytes
-        self._heads: dict[str, Run] = {}
-        self._heads_lock = threading.Lock()
+        self._heads = Heads()
         self._listeners: list[OnCommit] = []
         self._closed = False
         self._lock = RecordLock(path)
         try:
             self._blobs = BlobStore(path.with_name(path.name + ".blobs"))
-            compaction.finish(path)
+            compaction.forget_copy(path)
             self._database = Database(path, readers=max(os.cpu_count() or 1, 1), settings=settings)
-            migrate(self._database.write, time.time_ns() // 1000)
-            self._seq = itertools.count(queries.max_seq(self._database.write) + 1)
         except BaseException:
             self._lock.release()
             raise
-        facts = FactsCache(lambda run_key: queries.load_facts(self._database.write, run_key))
-        self._writer = Writer(
-            self._database,
-            facts,
-            group_max=group_max,
-            before_group=self._check_free,
-            next_seq=lambda: next(self._seq),
-            committed=self._committed,
-        )
-        self._facts = facts
+        try:
+            migrate(self._database.write, time.time_ns() // 1000)
+            sync_directory(path.parent)
+            self._facts = FactsCache(lambda run_key: queries.load_facts(self._database.write, run_key))
+            self._writer = Writer(
+                self._database, self._facts, group_max=group_max, room=self._check_room, committed=self._commit_heads
+            )
+        except duckdb.Error as error:
+            self._let_go()
+            raise translated(error) from error
+        except BaseException:
+            self._let_go()
+            raise
 
     # Runs.
 
@@ -115,13 +128,8 @@ class DuckDBStore:
         return opened
 
     def run(self, run_key: str) -> Run:
-        head = self._heads.get(run_key)
-        if head is None:
-            with self._database.read() as cursor:
-                found = queries.find_head(cursor, run_key)
-            with self._heads_lock:
-                head = self._heads.setdefault(run_key, found)
-        return head
+        self._database.check_process()
+        return self._heads.get(run_key, lambda: self._ask(lambda cursor: queries.find_head(cursor, run_key)))
 
     def cancel_run(self, run_key: str, *, reason: str) -> Run:
         def plan(planning: Planning) -> Run:
@@ -132,7 +140,7 @@ class DuckDBStore:
                 plans.stage_head(planning, run_key, run)
             return run
 
-        cancelled: Run = self._writer.write(plan)
+        cancelled: Run = self._writer.write(plan, essential=True)
         return cancelled
 
     def clear_run(self, run_key: str, *, reason: str, now: int) -> Tombstone:
@@ -145,7 +153,7 @@ class DuckDBStore:
             assert run.tombstone is not None
             return run.tombstone
 
-        cleared: Tombstone = self._writer.write(plan)
+        cleared: Tombstone = self._writer.write(plan, essential=True)
         return cleared
 
     # Writes.
@@ -166,8 +174,7 @@ class DuckDBStore:
 
     def event(self, run_key: str, owner: str, key: str) -> EventReceipt | None:
         self.run(run_key).check_readable()
-        with self._database.read() as cursor:
-            return queries.find_event(cursor, run_key, owner, key)
+        return self._ask(lambda cursor: queries.find_event(cursor, run_key, owner, key))
 
     # Artifacts.
 
@@ -177,21 +184,31 @@ class DuckDBStore:
 
     def artifacts(self, run_key: str, sha256: str) -> tuple[Artifact, ...]:
         self.run(run_key).check_readable()
-        with self._database.read() as cursor:
-            return queries.find_handles(cursor, run_key, sha256)
+        return self._ask(lambda cursor: queries.find_handles(cursor, run_key, sha256))
 
     def read_ranges(self, run_key: str, ranges: Sequence[tuple[str, int, int]]) -> list[bytes]:
         self.run(run_key).check_readable()
-        with self._database.read() as cursor:
-            blobs = queries.find_blobs(cursor, run_key, list({sha256 for sha256, _, _ in ranges}))
+        hashes = list({sha256 for sha256, _, _ in ranges})
+        blobs = self._ask(lambda cursor: queries.find_blobs(cursor, run_key, hashes))
         return [self._range(run_key, blobs, span) for span in ranges]
 
+    def keep_chunk(self, run_key: str, arrival: Arrival, chunk: bytes) -> None:
+        """Takes bytes of an upload while the run and the disk have room for them."""
+        head = self.run(run_key)
+        head.check_writable()
+        head.check_room(arrival.size + len(chunk))
+        self._check_room(len(chunk), False)
+        arrival.write(chunk)
+
     def keep_upload(self, run_key: str, handle: Artifact, arrival: Arrival) -> Artifact:
-        """Commits an upload's handle; its bytes are in a durable file or travel with it."""
+        """Commits an upload's handle; its bytes are in a durable file by then, or travel with it."""
         data = arrival.inline
         if data is None:
-            self._check_free()
-            arrival.settle_file()
+            try:
+                arrival.settle_file()
+            except FileNotFoundError:
+                self.run(run_key).check_writable()  # clearing the run has taken the file away
+                raise
         kept: Artifact = self._writer.write(lambda planning: plans.plan_handle(planning, run_key, handle, data))
         return kept
 
@@ -199,10 +216,8 @@ class DuckDBStore:
 
     def index_columns(self, run_key: str, *, after: int, upto: int) -> IndexColumns:
         self.run(run_key).check_readable()
-        with self._database.read() as cursor:
-            return queries.find_index_columns(
-                cursor, run_key, ordinal_of(after + 1, 0), ordinal_of(upto + 1, 0), (after, upto)
-            )
+        low, high = ordinal_of(after + 1, 0), ordinal_of(upto + 1, 0)
+        return self._ask(lambda cursor: queries.find_index_columns(cursor, run_key, low, high, (after, upto)))
 
     def cards(self, run_key: str, ordinals: Sequence[int], *, revision: int) -> list[StoredCard]:
         self.run(run_key).check_readable()
@@ -210,8 +225,7 @@ class DuckDBStore:
             return []
         if max(ordinals) >= ordinal_of(revision + 1, 0):
             raise NotFound("there is no such card in this run")
-        with self._database.read() as cursor:
-            return queries.find_stored(cursor, run_key, ordinals, revision)
+        return self._ask(lambda cursor: queries.find_stored(cursor, run_key, ordinals, revision))
 
     # Invocations.
 
@@ -219,15 +233,17 @@ class DuckDBStore:
         self, run_key: str, principal: str, name: str, decide: DecideInvocation
     ) -> tuple[Attempt, ...]:
         written: tuple[Attempt, ...] = self._writer.write(
-            lambda planning: plans.plan_invocation(planning, run_key, principal, name, decide)
+            lambda planning: plans.plan_invocation(planning, run_key, principal, name, decide), essential=True
         )
         return written
 
     def invocations(self, run_key: str, principal: str, name: str) -> Invocations:
         self.run(run_key).check_readable()
-        with self._database.read() as cursor:
-            by_attempt = queries.find_invocations(cursor, run_key, principal, name)
-            return plans.invocations_of(by_attempt, queries.count_calls(cursor, run_key))
+        return self._ask(
+            lambda cursor: plans.invocations_of(
+                queries.find_invocations(cursor, run_key, principal, name), queries.count_calls(cursor, run_key)
+            )
+        )
 
     # The record itself.
 
@@ -237,36 +253,48 @@ class DuckDBStore:
     def compact(self) -> int:
         def work() -> int:
             self._facts.forget()
-            with self._database.alone():
-                freed = compaction.compact(self._database, self._path, self._blobs)
-            with self._heads_lock:
-                self._heads.clear()
-            return freed
+            try:
+                return compaction.compact(self._database, self._path, self._blobs, self._check_room)
+            finally:
+                self._heads.forget()
 
         freed: int = self._writer.exclusively(work)
         return freed
 
     def close(self) -> None:
+        self._database.check_process()
         if not self._closed:
             self._closed = True
             self._writer.close()
-            self._database.close()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        try:
+            with self._database.alone():
+                self._database.let_go()
+        finally:
             self._lock.release()
 
-    def _committed(self, heads: dict[str, Run]) -> None:
-        with self._heads_lock:
-            if len(self._heads) > HEADS_MAX:
-                self._heads.clear()
-            self._heads.update(heads)
+    def _ask(self, question: Callable[[duckdb.DuckDBPyConnection], _Answer]) -> _Answer:
+        try:
+            return self._database.ask(question)
+        except RecordLost:
+            self._writer.exclusively(self._database.restore)
+            return self._database.ask(question)
+
+    def _commit_heads(self, heads: dict[str, Run]) -> None:
+        self._heads.commit(heads)
         for run_key, head in heads.items():
             for on_commit in self._listeners:
                 on_commit(run_key, head.revision, head.state)
 
-    def _check_free(self) -> None:
+    def _check_room(self, size: int, essential: bool) -> None:
         free = self._free_bytes(self._path.parent)
-        if free < self._floor:
+        floor = self._floor // _ESSENTIAL_SHARE if essential else self._floor
+        if free - size * _WRITTEN_TWICE < floor:
             raise StorageFull(
-                f"{free} bytes are free on the record's disk and {self._floor} must be; nothing was written. Make room",
+                f"{free} bytes are free on the record's disk, and {self._floor} must stay free; nothing was written. "
+                "Make room and retry",
                 free_bytes=free,
                 floor_bytes=self._floor,
             )
@@ -291,8 +319,7 @@ class _Upload:
         self._arrival = arrival
 
     def write(self, chunk: bytes) -> None:
-        self._arrival.write(chunk)
-        self._store.run(self._run_key).check_room(self._arrival.size)
+        self._store.keep_chunk(self._run_key, self._arrival, chunk)
 
     def finish(self, *, media_type: str, owner: str, acl: Acl, expected_sha256: str) -> Artifact:
         try:
@@ -305,3 +332,12 @@ class _Upload:
 
     def abort(self) -> None:
         self._arrival.end()
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DependencyUnavailable(
+            f"the record's folder cannot be made: {error.strerror}", dependency="store"
+        ) from error

@@ -2,109 +2,56 @@
 
 A write is planned in memory, against the facts of its run and what earlier writes of the same group have staged; a plan
 that raises stages nothing and fails alone. The staged rows of the whole group then go in as a few multi-row inserts
-and one commit. Where the database fails unexpectedly, the group is taken back and its members are tried one by one.
+and one commit. Where the database fails, it is opened again and asked whether the group is there: a commit can be
+durable and still fail, in the checkpoint behind it. A group that is not there is tried again one by one.
 """
 
 from __future__ import annotations
 
-import contextlib
-import queue
+import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import duckdb
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from mn_contract.errors import ContextError, DependencyUnavailable
+from mn_contract.errors import ContextError, DependencyUnavailable, StorageFull
 from mn_engine.domain.runs import Run
-from mn_engine.store.duckdb.connection import Database, invalidated, translated
-from mn_engine.store.duckdb.facts import FactsCache, RunFacts
-from mn_engine.store.duckdb.schema import TABLES
+from mn_engine.store.duckdb.connection import Database, translated
+from mn_engine.store.duckdb.facts import FactsCache
+from mn_engine.store.duckdb.queries import max_seq
+from mn_engine.store.duckdb.staging import Plan, Planning, Staged
 
 GROUP_MAX: Final = 256
+GROUP_BYTES_MAX: Final = 64 * 1024 * 1024
 QUEUE_MAX: Final = 4096
 _WAIT_SECONDS: Final = 120.0
+_LINGER_SECONDS: Final = 0.002
+"""How long a group waits for as many writes as came together last time; a lone writer never waits."""
+_log: Final = logging.getLogger(__name__)
 
-
-@dataclass(slots=True)
-class Staged:
-    """What one planned write, or a group of them, will insert and change."""
-
-    rows: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
-    tables: list[tuple[str, pa.Table]] = field(default_factory=list)
-    heads: dict[str, Run] = field(default_factory=dict)
-    names: dict[tuple[str, str], dict[int, Any]] = field(default_factory=dict)
-    """(run, kind of name) -> hash -> what the writer remembers of it: events, cards, handles or blobs."""
-    arrays: list[tuple[str, str, NDArray[np.uint64]]] = field(default_factory=list)
-    attempts: dict[tuple[str, str, str], list[Any]] = field(default_factory=dict)
-    calls: dict[str, int] = field(default_factory=dict)
-
-    def insert(self, table: str, row: tuple[Any, ...]) -> None:
-        """Stages a row."""
-        self.rows.setdefault(table, []).append(row)
-
-    def name(self, run_key: str, kind: str, hashed: int, what: Any) -> None:
-        """Stages a name."""
-        self.names.setdefault((run_key, kind), {})[hashed] = what
-
-    def take(self, other: Staged) -> None:
-        """Stages all that `other` has, behind what is here."""
-        for table, rows in other.rows.items():
-            self.rows.setdefault(table, []).extend(rows)
-        self.tables += other.tables
-        self.heads.update(other.heads)
-        for at, names in other.names.items():
-            self.names.setdefault(at, {}).update(names)
-        self.arrays += other.arrays
-        for key, attempts in other.attempts.items():
-            self.attempts.setdefault(key, []).extend(attempts)
-        for run_key, calls in other.calls.items():
-            self.calls[run_key] = self.calls.get(run_key, 0) + calls
-
-    @property
-    def empty(self) -> bool:
-        """Whether there is nothing to write."""
-        return not self.rows and not self.tables
-
-
-@dataclass(frozen=True, slots=True)
-class Planning:
-    """What a plan may look at, and where it stages: the facts, the group so far, and its own rows."""
-
-    connection: duckdb.DuckDBPyConnection
-    facts: FactsCache
-    group: Staged
-    own: Staged
-    next_seq: Callable[[], int]
-    """Numbers that only grow, for rows of which the newest counts."""
-
-    def run_facts(self, run_key: str) -> RunFacts:
-        """The run's facts before this group."""
-        return self.facts.of(run_key)
-
-    def head(self, run_key: str) -> Run:
-        """The run's head after what the group has staged."""
-        return self.group.heads.get(run_key) or self.facts.of(run_key).head
-
-    def staged(self, run_key: str, kind: str, hashed: int) -> Any:
-        """What the group remembers of a name; None where it has not staged it."""
-        return self.group.names.get((run_key, kind), {}).get(hashed)
-
-
-Plan = Callable[[Planning], Any]
-"""Decides one write: stages rows and answers the result; a contract error means that nothing is written."""
+Room = Callable[[int, bool], None]
+"""Raises StorageFull where the disk has no room for so many bytes; asks less of an essential write."""
 
 
 @dataclass(slots=True)
 class _Job:
-    plan: Plan | None
+    plan: Plan | None = None
     alone: Callable[[], Any] | None = None
+    essential: bool = False
     result: Future[Any] = field(default_factory=Future)
+
+
+@dataclass(slots=True)
+class _Group:
+    """Jobs planned together: those that succeed when `staged` is durable, with their results."""
+
+    staged: Staged = field(default_factory=Staged)
+    planned: list[tuple[_Job, Any]] = field(default_factory=list)
 
 
 class Writer:
@@ -116,167 +63,204 @@ class Writer:
         facts: FactsCache,
         *,
         group_max: int,
-        before_group: Callable[[], None],
-        next_seq: Callable[[], int],
+        room: Room,
         committed: Callable[[dict[str, Run]], None],
     ) -> None:
         self._database = database
         self._facts = facts
         self._group_max = group_max
-        self._before_group = before_group
-        self._next_seq = next_seq
+        self._room = room
         self._committed = committed
-        self._queue: queue.Queue[_Job | None] = queue.Queue(QUEUE_MAX)
-        self._closing = threading.Lock()
+        self._seq = max_seq(database.write)
+        lock = threading.Lock()
+        self._work_came = threading.Condition(lock)
+        self._room_came = threading.Condition(lock)
+        self._siblings = 1
+        self._waiting: deque[_Job] = deque()
         self._closed = False
         self._thread = threading.Thread(target=self._work, name="mn-record-writer", daemon=True)
         self._thread.start()
 
-    def write(self, plan: Plan) -> Any:
-        """Has `plan` decided and committed; answers its result once it is durable."""
-        return self._wait(_Job(plan))
+    def write(self, plan: Plan, *, essential: bool = False) -> Any:
+        """Has `plan` decided and committed; answers its result once it is durable. Essential writes, which are small
+        and close something, go through below the free-space floor."""
+        return self._wait(_Job(plan=plan, essential=essential))
 
     def exclusively(self, work: Callable[[], Any]) -> Any:
         """Runs `work` in the writer's thread, between groups."""
-        return self._wait(_Job(None, alone=work))
+        return self._wait(_Job(alone=work))
 
     def close(self) -> None:
         """Finishes what was queued, then ends the thread. Idempotent."""
-        with self._closing:
-            if not self._closed:
-                self._closed = True
-                self._queue.put(None)
+        with self._work_came:
+            self._closed = True
+            self._work_came.notify_all()
+            self._room_came.notify_all()
         self._thread.join(_WAIT_SECONDS)
+
+    # Callers' threads.
 
     def _wait(self, job: _Job) -> Any:
         self._database.check_process()
-        with self._closing:
+        with self._room_came:
+            if not self._room_came.wait_for(lambda: self._closed or len(self._waiting) < QUEUE_MAX, _WAIT_SECONDS):
+                raise _busy()
             if self._closed:
                 raise DependencyUnavailable("the record is closed", dependency="store")
+            self._waiting.append(job)
+            if len(self._waiting) in (1, self._siblings):
+                self._work_came.notify()
+        for _ in range(2):
             try:
-                self._queue.put(job, timeout=_WAIT_SECONDS)
-            except queue.Full as error:
-                raise DependencyUnavailable(
-                    "too many writes are waiting", dependency="store", retry_after_ms=1000
-                ) from error
-        return job.result.result()
+                return job.result.result(_WAIT_SECONDS)
+            except TimeoutError:
+                if job.result.done():
+                    raise
+                if job.result.cancel():
+                    raise _busy() from None
+        raise _unknown()
+
+    # The writer's thread.
 
     def _work(self) -> None:
-        ended = False
-        while not ended:
-            job = self._queue.get()
-            group: list[_Job] = []
-            while job is not None and job.alone is None:
-                group.append(job)
-                if len(group) >= self._group_max:
-                    break
-                try:
-                    job = self._queue.get_nowait()
-                except queue.Empty:
-                    break
+        while jobs := self._next():
             try:
-                if group:
-                    self._commit(group)
-                if job is not None and job.alone is not None:
-                    _settle(job, job.alone)
+                if jobs[0].alone is not None:
+                    _settle(jobs[0], jobs[0].alone)
+                else:
+                    self._commit(jobs, tries=2)
+                    # Who was just answered tends to come back at once, beside those who came meanwhile.
+                    self._siblings = min(len(jobs) + len(self._waiting), self._group_max)
             except Exception as error:  # noqa: BLE001  (a fault of ours must reach its callers, not end the writer)
+                _log.exception("a group of %d writes failed", len(jobs))
                 self._facts.forget()
-                for failed in (*group, *([job] if job is not None else [])):
-                    if not failed.result.done():
-                        failed.result.set_exception(error)
-            ended = job is None
+                _fail(jobs, error)
 
-    def _commit(self, group: list[_Job]) -> None:
+    def _next(self) -> list[_Job]:
+        """The next group, or one job that wants to be alone; empty at the end."""
+        while True:
+            with self._work_came:
+                self._work_came.wait_for(lambda: self._closed or self._waiting)
+                self._work_came.wait_for(lambda: self._closed or len(self._waiting) >= self._siblings, _LINGER_SECONDS)
+                jobs = self._take()
+                self._room_came.notify_all()
+            started = [job for job in jobs if job.result.set_running_or_notify_cancel()]
+            if started or not jobs:
+                return started
+
+    def _take(self) -> list[_Job]:
+        jobs: list[_Job] = []
+        while self._waiting and len(jobs) < self._group_max:
+            if self._waiting[0].alone is not None:
+                return jobs or [self._waiting.popleft()]
+            jobs.append(self._waiting.popleft())
+        return jobs
+
+    def _commit(self, jobs: list[_Job], *, tries: int) -> None:
         try:
-            self._before_group()
-            results = self._try(group)
+            self._database.open_again()
         except ContextError as error:
-            for job in group:
-                if not job.result.done():
-                    job.result.set_exception(error)
-        except duckdb.Error as error:
-            self._recover(error)
-            waiting = [job for job in group if not job.result.done()]
-            if len(waiting) == 1 or isinstance(error, duckdb.FatalException):
-                for job in waiting:
-                    job.result.set_exception(translated(error))
-            else:
-                for job in waiting:
-                    self._commit([job])
+            _fail(jobs, error)
+            return
+        pending = deque(jobs)
+        while pending:
+            before = self._seq
+            group = _Group()
+            taken: list[_Job] = []
+            try:
+                while pending and group.staged.size < GROUP_BYTES_MAX:
+                    taken.append(pending.popleft())
+                    self._plan(taken[-1], group)
+                self._insert(group.staged)
+            except (duckdb.Error, OSError, pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+                if not self._landed(before):
+                    self._again([job for job in taken if not job.result.done()], error, tries - 1)
+                    continue
+            self._acknowledge(group)
+
+    def _plan(self, job: _Job, group: _Group) -> None:
+        assert job.plan is not None
+        own = Staged()
+        try:
+            result = job.plan(Planning(self._database.write, self._facts, group.staged, own, self._next_seq))
+            if not own.empty:
+                self._room(group.staged.size + own.size, job.essential)
+        except duckdb.Error:
+            raise
+        except Exception as error:  # noqa: BLE001  (a decision that fails, however it does, fails alone)
+            job.result.set_exception(error)
         else:
-            for job, result in results:
+            group.staged.take(own)
+            group.planned.append((job, result))
+
+    def _insert(self, staged: Staged) -> None:
+        if staged.empty:
+            return
+        inserts = staged.inserts()
+        connection = self._database.write
+        connection.execute("BEGIN")
+        for table, rows in inserts:
+            connection.from_arrow(rows).insert_into(table)
+        connection.execute("COMMIT")
+        self._database.sync_log()
+
+    def _landed(self, before: int) -> bool:
+        """Opens the database again and answers whether what was staged after `before` is durable all the same."""
+        self._facts.forget()
+        try:
+            self._database.reopen()
+            landed = max_seq(self._database.write) > before
+            if landed:
+                self._database.sync_log()
+        except (ContextError, duckdb.Error, OSError) as error:
+            raise _unknown() from error
+        return landed
+
+    def _again(self, jobs: list[_Job], error: Exception, tries: int) -> None:
+        told = translated(error) if isinstance(error, duckdb.Error) else error
+        if tries and not isinstance(told, StorageFull):
+            for job in jobs:
+                self._commit([job], tries=tries)
+        else:
+            _fail(jobs, told)
+
+    def _acknowledge(self, group: _Group) -> None:
+        group.staged.tell(self._facts)
+        try:
+            self._committed(group.staged.heads)
+        finally:
+            for job, result in group.planned:
                 job.result.set_result(result)
 
-    def _try(self, group: list[_Job]) -> list[tuple[_Job, Any]]:
-        """Plans and commits a group; answers what to tell the members that succeeded, when it is durable."""
-        connection = self._database.write
-        staged = Staged()
-        results: list[tuple[_Job, Any]] = []
-        for job in group:
-            own = Staged()
-            assert job.plan is not None
-            try:
-                result = job.plan(Planning(connection, self._facts, staged, own, self._next_seq))
-            except ContextError as error:
-                job.result.set_exception(error)
-            else:
-                staged.take(own)
-                results.append((job, result))
-        if not staged.empty:
-            connection.execute("BEGIN")
-            for table, rows in staged.rows.items():
-                _insert(connection, table, _arrow(table, rows))
-            for table, arrow in staged.tables:
-                _insert(connection, table, arrow)
-            connection.execute("COMMIT")
-        self._remember(staged)
-        self._committed(staged.heads)
-        return results
-
-    def _remember(self, staged: Staged) -> None:
-        for run_key, head in staged.heads.items():
-            facts = self._facts.of(run_key) if run_key in self._facts.runs else None
-            if facts is not None:
-                facts.head = head
-        for (run_key, kind), names in staged.names.items():
-            if run_key in self._facts.runs:
-                getattr(self._facts.of(run_key), kind).add(names)
-        for run_key, kind, array in staged.arrays:
-            if run_key in self._facts.runs:
-                getattr(self._facts.of(run_key), kind).add_array(array)
-        for run_key, calls in staged.calls.items():
-            if run_key in self._facts.runs:
-                self._facts.of(run_key).run_calls += calls
-
-    def _recover(self, error: duckdb.Error) -> None:
-        """Takes the transaction back, and the whole database where it is of no more use."""
-        self._facts.forget()
-        with contextlib.suppress(duckdb.Error):  # there may be no transaction to take back
-            self._database.write.execute("ROLLBACK")
-        if invalidated(error):
-            with self._database.alone():
-                self._database.reopen()
+    def _next_seq(self) -> int:
+        self._seq += 1
+        return self._seq
 
 
 def _settle(job: _Job, work: Callable[[], Any]) -> None:
     try:
         job.result.set_result(work())
-    except ContextError as error:
-        job.result.set_exception(error)
     except duckdb.Error as error:
         job.result.set_exception(translated(error))
+    except Exception as error:  # noqa: BLE001  (whoever asked for the work is told how it failed)
+        job.result.set_exception(error)
 
 
-def _arrow(table: str, rows: Iterable[tuple[Any, ...]]) -> pa.Table:
-    schema = TABLES[table]
-    columns = list(zip(*rows, strict=True))
-    arrays = [pa.array(column, type=item.type) for column, item in zip(columns, schema, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=schema)
+def _fail(jobs: list[_Job], error: Exception) -> None:
+    for job in jobs:
+        if not job.result.done():
+            job.result.set_exception(error)
 
 
-def _insert(connection: duckdb.DuckDBPyConnection, table: str, staged: pa.Table) -> None:
-    connection.register("staged", staged)
-    try:
-        connection.execute(f"INSERT INTO {table} SELECT * FROM staged")
-    finally:
-        connection.unregister("staged")
+def _busy() -> DependencyUnavailable:
+    return DependencyUnavailable(
+        "too many writes are waiting; nothing was written", dependency="store", retry_after_ms=1000
+    )
+
+
+def _unknown() -> DependencyUnavailable:
+    return DependencyUnavailable(
+        "the record failed while it committed; retry with the same key to learn whether it was written",
+        dependency="store",
+        retry_after_ms=1000,
+    )
