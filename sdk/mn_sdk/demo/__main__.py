@@ -117,7 +117,7 @@ def _summary(console: Console, plan: Plan, findings: Findings, seconds: float) -
     last = findings.rows[max(findings.rows)] if findings.rows else None
     largest = max((row["tokens"] + row["margin"] for row in findings.rows.values()), default=0)
     console.print(
-        f"\n{len(findings.rows)} decisions in {seconds:.0f} s over a history of {findings.max_history_tokens:,} tokens; "
+        f"\n{len(findings.rows)} decisions in {seconds:.0f} s over {findings.max_history_tokens:,} tokens of history; "
         f"the largest request was {largest:,} tokens of a {plan.window:,} window.\n"
         f"{findings.calls} calls reached the model, {findings.repeated_calls} of them twice; "
         f"{findings.over_window} requests over the window; {findings.replayed} answered from the journal.",
