@@ -232,8 +232,8 @@ def move(attempt: Attempt, command: Command, *, evidence: str | None = None) -> 
 def ambiguous(attempt: Attempt) -> AmbiguousInvocation:
     """The error for an attempt whose outcome nobody can prove."""
     return AmbiguousInvocation(
-        f"call {attempt.name!r} (attempt {attempt.attempt}) was dispatched and its outcome is not known: it may have been "
-        "billed. Settle it with reconcile(response=...) or reconcile(not_executed=True), or name a retry",
+        f"call {attempt.name!r} (attempt {attempt.attempt}) was dispatched and its outcome is not known: it may have"
+        " been billed. Settle it with reconcile(response=...) or reconcile(not_executed=True), or name a retry",
         name=attempt.name,
         attempt=attempt.attempt,
     )

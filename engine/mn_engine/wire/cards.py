@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mn.context.working.v1 import artifact_pb2, card_pb2
 from mn_contract.names import format_ref
+from mn_engine.domain.access import OPEN
 from mn_engine.domain.artifacts import Artifact
 from mn_engine.domain.cards import LAYERS, Card, CardKey, Kind, SourceRange, Stance, StoredCard, Validation
 from mn_engine.domain.events import BatchReceipt, EventReceipt
@@ -112,7 +113,7 @@ def encode_card(stored: StoredCard, conflicts: tuple[CardKey, ...], asker: Scope
         conflicts=[_ref(key, asker) for key in conflicts],
     )
     _encode_times(card, message)
-    if card.owner == asker.principal:
+    if card.owner == asker.principal and card.acl != OPEN:
         message.acl.CopyFrom(encode_acl(card.acl))
     return message
 

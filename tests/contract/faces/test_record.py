@@ -50,7 +50,7 @@ def test_a_card_comes_back_exactly_as_it_was_written(faces: Faces) -> None:
 
 
 def test_the_same_event_again_is_answered_from_the_record_and_another_content_is_refused(faces: Faces) -> None:
-    """Invariant 9: identical replays, different content conflicts, a stale revision is rejected; nothing half written."""
+    """Invariant 9: identical replays, different content conflicts, a stale revision is rejected; all or nothing."""
     alice = faces.of()
     opened(alice)
     first = record(alice, event("k", card("one")))
