@@ -91,7 +91,10 @@ def event_of_table(cards: pa.Table, *, owner: str, key: str, fingerprint: str) -
     check_table(cards)
     prepared = []
     for row in cards.to_pylist():
-        card = card_of(row["text"], row["meta"])
+        try:
+            card = card_of(row["text"], row["meta"])
+        except (ValueError, TypeError, KeyError) as error:
+            raise InvalidInput("a bulk row's meta is not JSON of a card", field="cards.meta") from error
         if card.owner != owner or card.id != row["id"] or card.relations:
             raise InvalidInput("a bulk row's meta is not of its card", field="cards.meta")
         analysis = Analysis(

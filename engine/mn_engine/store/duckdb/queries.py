@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
-from mn_contract.errors import NotFound
+from mn_contract.errors import InvalidInput, NotFound
 from mn_contract.invocations import MAY_BE_BILLED, Attempt, State
 from mn_engine.domain.access import OPEN, Acl
 from mn_engine.domain.artifacts import Artifact
@@ -95,6 +96,25 @@ def find_event(cursor: duckdb.DuckDBPyConnection, run_key: str, owner: str, key:
     revision, fingerprint, ids = found[0]
     cards = tuple(CardKey(owner, card_id) for card_id in json.loads(ids))
     return EventReceipt(key=key, revision=revision, replayed=False, fingerprint=fingerprint, cards=cards)
+
+
+def check_bulk_meta(cursor: duckdb.DuckDBPyConnection, owner: str, cards: pa.Table) -> None:
+    """Raises InvalidInput where a row's meta is not of its card, or tells of relations."""
+    cursor.register("bulk", cards)
+    try:
+        wrong = rows(
+            cursor,
+            "SELECT count(*) FROM"
+            " (SELECT id, json_extract_string(meta, ['$.owner', '$.id', '$.relations[0]']) AS said FROM bulk)"
+            " WHERE (said[1] = ? AND said[2] = id AND said[3] IS NULL) IS NOT TRUE",
+            [owner],
+        )
+    except duckdb.InvalidInputException as error:
+        raise InvalidInput("a bulk row's meta is not JSON", field="cards.meta") from error
+    finally:
+        cursor.unregister("bulk")
+    if wrong[0][0]:
+        raise InvalidInput("a bulk row's meta is not of its card", field="cards.meta")
 
 
 def find_handles(cursor: duckdb.DuckDBPyConnection, run_key: str, sha256: str) -> tuple[Artifact, ...]:

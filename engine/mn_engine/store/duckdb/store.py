@@ -165,6 +165,7 @@ class DuckDBStore:
 
     def commit_table(self, run_key: str, *, owner: str, key: str, fingerprint: str, cards: pa.Table) -> BatchReceipt:
         check_table(cards)
+        self._ask(lambda cursor: queries.check_bulk_meta(cursor, owner, cards))
         receipt: BatchReceipt = self._writer.write(
             lambda planning: plans.plan_table(
                 planning, run_key, owner=owner, key=key, fingerprint=fingerprint, cards=cards
