@@ -114,7 +114,7 @@ class Admission:
         """The largest packet up to the target that fits beside the rest, and the rounds that it took."""
         beside = self._sized(Recalled(), left_out).upper
         size = min(self._target, self.input_budget - beside) * BYTES_PER_TOKEN
-        required = 0
+        required, told = 0, dict[str, Any]()
         for rounds in range(1, ROUNDS_MAX + 1):
             size = max(PACKET_BUDGET_BYTES_MIN, min(size, PACKET_BUDGET_BYTES_MAX))
             if rounds == ROUNDS_MAX:
@@ -126,6 +126,7 @@ class Admission:
                 if required or not isinstance(needed, int) or not size < needed <= PACKET_BUDGET_BYTES_MAX:
                     raise self._enriched(error, left_out) from error
                 size = required = needed
+                told = error.detail
                 continue
             count = self._sized(recalled_of(packet), left_out)
             if count.upper <= self.input_budget:
@@ -135,7 +136,7 @@ class Admission:
             if required and size == required:
                 break
             size = max(min(shrunk, size - 1), required)
-        raise self._partition("required_over_budget", self._sized(Recalled(), left_out), {"packet_bytes": size})
+        raise self._partition("required_over_budget", self._sized(Recalled(), left_out), told)
 
     @property
     def _target(self) -> int:

@@ -19,6 +19,14 @@ from mn_contract.errors import InvalidInput
 from mn_sdk.context_session.outcome import Answered, Outcome, Unusable, judge
 from mn_sdk.context_session.wiretap import Exchange, recording
 
+_REMARKS: Final = (
+    ("message", r"Items? .* `ReadOnly` qualifier"),
+    ("message", r"Pydantic serializer warnings"),
+    ("module", r"litellm\b"),
+    ("module", r"pydantic\b"),
+)
+"""Warnings about litellm's own code, which its users can do nothing about."""
+
 _lock: Final = threading.Lock()
 _loaded: ModuleType | None = None
 
@@ -45,6 +53,16 @@ def _imported() -> ModuleType:
     return litellm
 
 
+def _hush() -> None:
+    # Asked for anew before each call: test runners and others put the filters back in between. An entry that is there
+    # already is only moved to the front, so nothing grows.
+    for kind, pattern in _REMARKS:
+        if kind == "message":
+            warnings.filterwarnings("ignore", message=pattern)
+        else:
+            warnings.filterwarnings("ignore", module=pattern)
+
+
 def check_settings() -> None:
     """Raises InvalidInput where litellm itself is set to send again or not at all."""
     litellm = load()
@@ -61,6 +79,7 @@ def send(arguments: Mapping[str, Any]) -> Outcome:
     from mn_sdk.context_session import interception
 
     load()
+    _hush()
     exchange = Exchange()
     try:
         with recording(exchange):
@@ -75,6 +94,7 @@ async def asend(arguments: Mapping[str, Any]) -> Outcome:
     from mn_sdk.context_session import interception
 
     load()
+    _hush()
     exchange = Exchange()
     try:
         with recording(exchange):

@@ -1,0 +1,275 @@
+"""What became of a call, and what may follow: proved failures are free, unknown ones are settled (invariant 10)."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from mn_contract.errors import (
+    AmbiguousInvocation,
+    ContextBudgetExceeded,
+    IdempotencyConflict,
+    InvalidInput,
+    InvocationInFlight,
+    NotFound,
+    RunClosed,
+    UnusableResponse,
+)
+from mn_contract.invocations import State
+from mn_sdk.context_session import ContextSession, provider
+from tests.scenario.session.upstream import Upstream, completion
+
+litellm = provider.load()
+MESSAGES = [{"role": "system", "content": "s"}, {"role": "user", "content": json.dumps({"goal": "g"})}]
+
+
+def call(session: ContextSession, upstream: Upstream, name: str = "d", **more: Any) -> Any:
+    return session.complete(name, **{"messages": MESSAGES, **upstream.arguments, **more})
+
+
+def state(session: ContextSession, name: str = "d") -> State:
+    newest = session.journal.invocations.newest(name)
+    assert newest is not None
+    return newest.state
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422, 429])
+def test_a_provider_that_declines_billed_nothing(session: ContextSession, upstream: Upstream, status: int) -> None:
+    upstream.status, upstream.body = status, b'{"error": {"message": "no"}}'
+    with pytest.raises(openai.OpenAIError):  # litellm's own errors are subclasses
+        call(session, upstream)
+    assert state(session) is State.FAILED_DEFINITE
+    upstream.status, upstream.body = 200, completion("now")
+    assert call(session, upstream).choices[0].message.content == "now"
+    assert len(upstream.requests) == 2
+
+
+@pytest.mark.parametrize("status", [408, 409, 500, 502, 503])
+def test_any_other_failure_after_sending_is_ambiguous_and_is_not_repeated(
+    session: ContextSession, upstream: Upstream, status: int
+) -> None:
+    upstream.status, upstream.body = status, b'{"error": {"message": "no"}}'
+    for _ in range(2):
+        with pytest.raises(AmbiguousInvocation):
+            call(session, upstream)
+    assert state(session) is State.AMBIGUOUS
+    assert len(upstream.requests) == 1
+
+
+def test_a_connection_that_breaks_is_ambiguous(session: ContextSession, upstream: Upstream) -> None:
+    upstream.reset = True
+    with pytest.raises(AmbiguousInvocation):
+        call(session, upstream)
+    assert state(session) is State.AMBIGUOUS
+    assert len(upstream.requests) == 1
+
+
+def test_a_timeout_is_ambiguous(session: ContextSession, upstream: Upstream) -> None:
+    answered = threading.Event()
+    upstream.hold = lambda: answered.wait(30) and None
+    with pytest.raises(AmbiguousInvocation):
+        call(session, upstream, timeout=0.3)
+    answered.set()
+    assert state(session) is State.AMBIGUOUS
+
+
+def test_a_refused_connection_sent_nothing(session: ContextSession, upstream: Upstream) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
+    with pytest.raises(openai.OpenAIError):
+        call(session, upstream, api_base=address)
+    assert state(session) is State.FAILED_DEFINITE
+
+
+def test_what_litellm_refuses_itself_sent_nothing(session: ContextSession, upstream: Upstream) -> None:
+    with pytest.raises(litellm.exceptions.BadRequestError):
+        call(session, upstream, model="nobody-knows-this/model")
+    assert state(session) is State.FAILED_DEFINITE
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html>busy</html>", b"{}", b'{"choices": []}', b"[1]", b'{"error": {"message": "x"}}']
+)
+def test_a_paid_response_that_cannot_be_used_is_kept_exactly_and_replayed_as_such(
+    session: ContextSession, upstream: Upstream, body: bytes
+) -> None:
+    upstream.body = body
+    for _ in range(2):
+        with pytest.raises(UnusableResponse):
+            call(session, upstream)
+    newest = session.journal.invocations.newest("d")
+    assert newest is not None
+    assert (newest.state, newest.response, newest.usable) == (State.RESPONDED, body, False)
+    assert len(upstream.requests) == 1
+
+
+def test_configured_retries_do_not_send_again(session: ContextSession, upstream: Upstream) -> None:
+    upstream.status, upstream.body = 500, b"{}"
+    with pytest.raises(AmbiguousInvocation):
+        call(session, upstream, num_retries=3, max_retries=3)
+    assert len(upstream.requests) == 1
+
+
+def test_a_response_is_replayed_after_a_restart(
+    open_session: Callable[..., ContextSession], upstream: Upstream
+) -> None:
+    first = open_session()
+    answer = call(first, upstream)
+    assert first.has_durable_response("d")
+    first.close()
+    again = open_session()
+    with again.turn("d") as turn:
+        replay = litellm.completion(messages=MESSAGES, **upstream.arguments)
+    assert turn.replayed
+    assert replay.model_dump() == answer.model_dump()
+    assert turn.report is not None
+    assert turn.report.request_sha256
+    assert len(upstream.requests) == 1
+
+
+def test_the_same_name_for_another_request_is_a_conflict(session: ContextSession, upstream: Upstream) -> None:
+    call(session, upstream)
+    with pytest.raises(IdempotencyConflict):
+        call(session, upstream, messages=[{"role": "user", "content": "else"}])
+    assert len(upstream.requests) == 1
+
+
+def test_an_unknown_outcome_is_retried_under_a_name_of_its_own(session: ContextSession, upstream: Upstream) -> None:
+    upstream.status = 500
+    with pytest.raises(AmbiguousInvocation):
+        call(session, upstream)
+    upstream.status = 200
+    assert call(session, upstream, retry="again-1").choices[0].message.content == "yes"
+    assert call(session, upstream, retry="again-1").choices[0].message.content == "yes"
+    newest = session.journal.invocations.newest("d")
+    assert newest is not None
+    assert (newest.attempt, newest.state) == (2, State.COMPLETED)
+    assert len(upstream.requests) == 2
+
+
+def test_an_unknown_outcome_is_settled_with_the_response_that_was_found(
+    session: ContextSession, upstream: Upstream
+) -> None:
+    upstream.status = 500
+    with pytest.raises(AmbiguousInvocation):
+        call(session, upstream)
+    session.reconcile("d", response=json.loads(completion("found")), evidence="the provider's log")
+    assert call(session, upstream).choices[0].message.content == "found"
+    assert session.memory_action("recall_memory", {"query": "found"})["records"][0]["text"] == "found"
+    assert len(upstream.requests) == 1
+
+
+def test_an_unknown_outcome_is_settled_as_not_executed(session: ContextSession, upstream: Upstream) -> None:
+    upstream.status = 500
+    with pytest.raises(AmbiguousInvocation):
+        call(session, upstream)
+    session.reconcile("d", not_executed=True, evidence="the provider's log has no such call")
+    assert state(session) is State.FAILED_DEFINITE
+    upstream.status = 200
+    assert call(session, upstream).choices[0].message.content == "yes"
+
+
+def test_a_settlement_says_what_it_settles_and_why(session: ContextSession) -> None:
+    with pytest.raises(InvalidInput):
+        session.reconcile("d", evidence="e")
+    with pytest.raises(InvalidInput):
+        session.reconcile("d", response="text", not_executed=True, evidence="e")
+    with pytest.raises(InvalidInput):
+        session.reconcile("d", response="text")
+    with pytest.raises(NotFound):
+        session.reconcile("d", response="text", evidence="e")
+
+
+def test_a_call_that_another_thread_holds_is_in_flight(session: ContextSession, upstream: Upstream) -> None:
+    arrived, go = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        arrived.set()
+        go.wait(30)
+
+    upstream.hold = hold
+    worker = threading.Thread(target=call, args=(session, upstream))
+    worker.start()
+    assert arrived.wait(30)
+    with pytest.raises(InvocationInFlight):
+        call(session, upstream)
+    go.set()
+    worker.join(30)
+    assert call(session, upstream).choices[0].message.content == "yes"
+    assert len(upstream.requests) == 1
+
+
+def test_calls_are_budgeted_and_some_are_kept_for_the_end(
+    open_session: Callable[..., ContextSession], upstream: Upstream
+) -> None:
+    session = open_session(policy={"max_calls": 3, "final_call_reserve": 1})
+    call(session, upstream, "a")
+    call(session, upstream, "b")
+    with pytest.raises(ContextBudgetExceeded) as over:
+        call(session, upstream, "c")
+    assert (over.value.detail["budget"], over.value.detail["limit"], over.value.detail["used"]) == ("calls", 2, 2)
+    call(session, upstream, "d", final=True)
+    with pytest.raises(ContextBudgetExceeded):
+        call(session, upstream, "e", final=True)
+    assert call(session, upstream, "a").choices
+    assert len(upstream.requests) == 3
+
+
+def test_a_cancelled_run_starts_nothing_more(open_session: Callable[..., ContextSession], upstream: Upstream) -> None:
+    stop = threading.Event()
+    session = open_session(cancelled=stop.is_set)
+    stop.set()
+    for act in (
+        lambda: call(session, upstream),
+        lambda: session.observe("x", event_id="x"),
+        lambda: session.memory_action("recall_memory", {}),
+        lambda: session.put_artifact(b"x"),
+        lambda: session.turn("d").__enter__(),
+    ):
+        with pytest.raises(RunClosed):
+            act()
+    assert upstream.requests == []
+
+
+def test_a_run_that_is_cancelled_during_a_call_keeps_the_paid_response(
+    open_session: Callable[..., ContextSession], upstream: Upstream
+) -> None:
+    stop = threading.Event()
+    session = open_session(cancelled=stop.is_set)
+    upstream.hold = stop.set
+    with pytest.raises(RunClosed):
+        call(session, upstream)
+    stop.clear()
+    assert session.has_durable_response("d")
+
+
+def test_a_deadline_in_the_past_opens_nothing(open_session: Callable[..., ContextSession]) -> None:
+    with pytest.raises(ContextBudgetExceeded) as over:
+        open_session(deadline=1.0)
+    assert over.value.detail["budget"] == "deadline"
+
+
+def test_a_write_back_that_fails_leaves_the_response_and_is_made_up_for(
+    open_session: Callable[..., ContextSession], upstream: Upstream, tmp_path: Path
+) -> None:
+    upstream.body = completion("a long answer " * 20)
+    session = open_session(policy={"max_storage_bytes": 100})
+    with session.turn("d") as turn:
+        litellm.completion(messages=MESSAGES, **upstream.arguments)
+    assert turn.report is not None
+    assert turn.report.written_back == "BUDGET_EXCEEDED"
+    assert state(session) is State.RESPONDED
+    richer = open_session(policy={"max_storage_bytes": 100_000})
+    with richer.turn("d") as again:
+        litellm.completion(messages=MESSAGES, **upstream.arguments)
+    assert again.report is not None
+    assert again.report.written_back == ""
+    assert state(session) is State.COMPLETED

@@ -1,0 +1,153 @@
+"""The whole trip: observe, turn, packet, verified sources, one request, a journaled response, a write-back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mn_contract.errors import InvalidInput, NeedsPartition, UnmanagedCall
+from mn_contract.invocations import State
+from mn_sdk.context_session import ContextSession, provider
+from tests.scenario.session.upstream import Upstream, completion
+
+litellm = provider.load()
+SYSTEM = {"role": "system", "content": "You decide."}
+
+
+def packet_messages(**current: Any) -> list[dict[str, Any]]:
+    return [SYSTEM, {"role": "user", "content": json.dumps(current)}]
+
+
+def test_a_turn_puts_recalled_records_beside_the_callers_object(session: ContextSession, upstream: Upstream) -> None:
+    session.observe("The parser fails on nested brackets", event_id="o1", topics=["parser"])
+    session.observe("Never touch the lexer", event_id="c1", kind="constraint")
+    with session.turn("d1", focus="why do nested brackets fail?", topics=["parser"]) as turn:
+        answer = litellm.completion(messages=packet_messages(goal="fix it"), **upstream.arguments)
+    assert answer.choices[0].message.content == "yes"
+    said = upstream.said()
+    assert said["current"] == {"goal": "fix it"}
+    assert {record["id"] for record in said["recalled"]["records"]} == {"o1", "c1"}
+    assert upstream.requests[0]["messages"][0] == SYSTEM
+    assert not turn.replayed
+    assert turn.report is not None
+    assert turn.report.ranges_verified == 2
+    assert turn.report.tokens + turn.report.margin <= turn.report.input_budget
+    assert turn.report.written_back == ""
+
+
+def test_the_response_is_written_back_as_a_decision_of_its_own_principal(
+    open_session: Callable[..., ContextSession], upstream: Upstream
+) -> None:
+    alice, bob = open_session("alice"), open_session("bob")
+    upstream.body = completion("Bracket depth is the cause")
+    alice.complete("d1", messages=packet_messages(goal="g"), topics=["parser"], **upstream.arguments)
+    mine = alice.memory_action("recall_memory", {"query": "bracket depth"})
+    assert [(r["kind"], r["text"]) for r in mine["records"]] == [("decision", "Bracket depth is the cause")]
+    assert bob.memory_action("recall_memory", {"query": "bracket depth"})["records"] == []
+    newest = alice.journal.invocations.newest("d1")
+    assert newest is not None
+    assert newest.state is State.COMPLETED
+
+
+def test_a_history_of_another_form_is_kept_whole(session: ContextSession, upstream: Upstream) -> None:
+    session.observe("The parser fails on nested brackets", event_id="o1")
+    history = [
+        SYSTEM,
+        {"role": "user", "content": "look"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "t1", "type": "function", "function": {"name": "read", "arguments": "{}"}}],
+        },
+        {"role": "tool", "tool_call_id": "t1", "content": "seen"},
+        {"role": "user", "content": "why do brackets fail?"},
+    ]
+    session.complete("d1", messages=history, focus="brackets", **upstream.arguments)
+    sent = upstream.requests[0]["messages"]
+    assert [m["role"] for m in sent] == ["system", "user", "assistant", "tool", "user", "user"]
+    assert [{"content": None, **message} for message in sent if message != sent[4]] == history
+    assert json.loads(sent[4]["content"])["recalled"]["records"][0]["id"] == "o1"
+
+
+def test_one_turn_is_one_dispatch(session: ContextSession, upstream: Upstream) -> None:
+    """Invariant 10: a second call within the turn is refused before anything leaves."""
+    with session.turn("d1"):
+        litellm.completion(messages=packet_messages(a=1), **upstream.arguments)
+        with pytest.raises(UnmanagedCall):
+            litellm.completion(messages=packet_messages(a=1), **upstream.arguments)
+    assert len(upstream.requests) == 1
+
+
+def test_a_turn_within_a_turn_is_refused(session: ContextSession) -> None:
+    with session.turn("outer"), pytest.raises(UnmanagedCall), session.turn("inner"):
+        pass
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # litellm's own, outside of what we manage
+def test_outside_a_turn_litellm_is_untouched(session: ContextSession, upstream: Upstream) -> None:
+    with session.turn("d1"):
+        pass
+    litellm.completion(messages=[{"role": "user", "content": "hello"}], **upstream.arguments)
+    assert upstream.requests[0]["messages"] == [{"role": "user", "content": "hello"}]
+
+
+async def test_a_coroutine_is_managed_too(session: ContextSession, upstream: Upstream) -> None:
+    with session.turn("d1") as turn:
+        answer = await litellm.acompletion(messages=packet_messages(a=1), **upstream.arguments)
+    assert answer.choices[0].message.content == "yes"
+    with session.turn("d1") as again:
+        replay = await litellm.acompletion(messages=packet_messages(a=1), **upstream.arguments)
+    assert replay.model_dump() == answer.model_dump()
+    assert (turn.replayed, again.replayed, len(upstream.requests)) == (False, True, 1)
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"), [("stream", True), ("fallbacks", ["openai/gpt-4"]), ("caching", True), ("model", "")]
+)
+def test_what_would_escape_the_journal_is_refused(
+    session: ContextSession, upstream: Upstream, argument: str, value: Any
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        session.complete("d1", **{"messages": packet_messages(a=1), **upstream.arguments, argument: value})
+    assert refused.value.field == argument
+    assert session.journal.invocations.newest("d1") is None
+
+
+def test_what_is_required_is_in_the_packet_or_the_decision_is_split(
+    session: ContextSession, upstream: Upstream
+) -> None:
+    """Invariant 2: a required record that was split into pieces is required whole."""
+    session.observe("\n".join(f"line {n} of the report" for n in range(1500)), event_id="report")
+    session.complete("small", messages=packet_messages(goal="g"), required_refs=["report"], **upstream.arguments)
+    texts = [record["text"] for record in upstream.said()["recalled"]["records"]]
+    assert "".join(texts) == "\n".join(f"line {n} of the report" for n in range(1500))
+    session.observe(" ".join(f"word{n}" for n in range(20_000)), event_id="huge")
+    with pytest.raises(NeedsPartition) as split:
+        session.complete("big", messages=packet_messages(goal="g"), required_refs=["huge"], **upstream.arguments)
+    assert split.value.detail["reason"] == "required_over_budget"
+    assert split.value.detail["input_budget"] == session.policy.input_budget
+    assert len(split.value.detail["items"]) > 2
+    assert len(upstream.requests) == 1
+
+
+def test_keys_that_are_not_required_give_way_and_are_named(session: ContextSession, upstream: Upstream) -> None:
+    session.observe("The parser fails on nested brackets", event_id="o1")
+    big = " ".join(f"word{n}" for n in range(20_000))
+    messages = packet_messages(goal="fix it", notes="short", history=big)
+    with session.turn("d1", focus="parser", required_fields=("goal", "control")) as turn:
+        litellm.completion(messages=messages, **upstream.arguments)
+    said = upstream.said()
+    assert said["current"] == {"goal": "fix it", "notes": "short"}
+    assert said["left_out_of_current"] == ["history"]
+    assert turn.report is not None
+    assert turn.report.left_out_of_current == ("history",)
+    with pytest.raises(NeedsPartition) as split:
+        session.complete("d2", messages=messages, **upstream.arguments)
+    assert split.value.detail["reason"] == "current_over_budget"
+    assert max(split.value.detail["parts"], key=lambda part: part["tokens"])["part"] in (
+        "messages[1]",
+        "current.history",
+    )
