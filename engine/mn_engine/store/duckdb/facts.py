@@ -113,6 +113,11 @@ def event_hash(owner: str, key: str) -> int:
     return hash64(f"{owner}\0{key}")
 
 
+def sha_hash(sha256: str) -> int:
+    """64 bits that stand for an artifact."""
+    return int(sha256[:16], 16)
+
+
 def handle_hash(handle: Artifact) -> int:
     """64 bits that stand for a handle."""
     return hash64("\0".join((handle.sha256, handle.media_type, handle.owner, acl_text(handle.acl))))

@@ -23,7 +23,7 @@ from mn_engine.domain.events import Batch, BatchReceipt, EventReceipt, PreparedE
 from mn_engine.domain.runs import Run
 from mn_engine.store.columns import acl_text, card_meta, index_row
 from mn_engine.store.decide import Known, advanced, check_deadline, clash, decide, endings, receipt_of
-from mn_engine.store.duckdb.facts import event_hash, handle_hash
+from mn_engine.store.duckdb.facts import event_hash, handle_hash, sha_hash
 from mn_engine.store.duckdb.queries import find_event, find_invocations, has_handle
 from mn_engine.store.duckdb.schema import CARDS
 from mn_engine.store.duckdb.staging import Planning
@@ -252,6 +252,7 @@ def _stage_artifact(planning: Planning, run_key: str, handle: Artifact, data: by
         (
             run_key,
             hashed,
+            sha_hash(handle.sha256),
             handle.sha256,
             handle.size,
             handle.media_type,

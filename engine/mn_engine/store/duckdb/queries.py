@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import duckdb
 import pyarrow as pa
@@ -18,7 +17,7 @@ from mn_engine.domain.events import EventReceipt
 from mn_engine.domain.runs import Removal, Run, RunState, Tombstone
 from mn_engine.store.columns import acl_text, card_of
 from mn_engine.store.duckdb.connection import rows, table
-from mn_engine.store.duckdb.facts import Hashes, RunFacts, event_hash, handle_hash
+from mn_engine.store.duckdb.facts import Hashes, RunFacts, event_hash, handle_hash, sha_hash
 from mn_engine.store.duckdb.schema import HEADS, INVOCATIONS
 from mn_engine.store.port import (
     INDEX_CARDS,
@@ -121,8 +120,8 @@ def find_handles(cursor: duckdb.DuckDBPyConnection, run_key: str, sha256: str) -
     """All handles of an artifact, in the order they were put."""
     found = rows(
         cursor,
-        "SELECT size, media_type, owner, acl FROM artifacts WHERE run_key = ? AND sha256 = ?",
-        [run_key, sha256],
+        "SELECT size, media_type, owner, acl FROM artifacts WHERE run_key = ? AND sha_hash = ? AND sha256 = ?",
+        [run_key, sha_hash(sha256), sha256],
     )
     return tuple(
         Artifact(
@@ -152,11 +151,10 @@ def find_blobs(cursor: duckdb.DuckDBPyConnection, run_key: str, hashes: Sequence
     """sha256 -> bytes (None where they lie in a file), of those artifacts that the run has."""
     if not hashes:
         return {}
-    listed = ", ".join(["?"] * len(hashes))
-    found = rows(
-        cursor, f"SELECT sha256, data FROM artifacts WHERE run_key = ? AND sha256 IN ({listed})", [run_key, *hashes]
-    )
-    return dict(found)
+    among = _among("sha_hash", "UBIGINT", map(sha_hash, hashes))
+    wanted = set(hashes)
+    found = rows(cursor, f"SELECT sha256, data FROM artifacts {among} WHERE run_key = ?", [run_key])
+    return {sha256: data for sha256, data in found if sha256 in wanted}
 
 
 def find_index_columns(
@@ -191,14 +189,9 @@ def find_stored(
     cursor: duckdb.DuckDBPyConnection, run_key: str, ordinals: Sequence[int], revision: int
 ) -> list[StoredCard]:
     """Cards in the order asked, and what became of them up to `revision`. Raises NotFound."""
-    found = {
-        ordinal: (key_hash, card_of(text, meta))
-        for ordinal, key_hash, text, meta in rows(
-            cursor,
-            f"SELECT ordinal, key_hash, text, meta FROM cards WHERE run_key = ? AND ordinal IN ({_numbers(ordinals)})",
-            [run_key],
-        )
-    }
+    among = _among("ordinal", "BIGINT", ordinals)
+    answer = rows(cursor, f"SELECT ordinal, key_hash, text, meta FROM cards {among} WHERE run_key = ?", [run_key])
+    found = {ordinal: (key_hash, card_of(text, meta)) for ordinal, key_hash, text, meta in answer}
     if len(found) != len(set(ordinals)):
         raise NotFound("there is no such card in this run")
     ended = _find_endings(cursor, run_key, [key_hash for key_hash, _ in found.values()], revision)
@@ -253,8 +246,9 @@ def _find_endings(
         return {}
     found = rows(
         cursor,
-        "SELECT target_hash, kind, revision, by_owner, by_id FROM endings WHERE run_key = ? AND revision <= ?"
-        f" AND target_hash IN ({_numbers(key_hashes)}) ORDER BY revision DESC, rowid DESC",
+        "SELECT target_hash, kind, revision, by_owner, by_id"
+        f" FROM endings {_among('target_hash', 'UBIGINT', key_hashes)}"
+        " WHERE run_key = ? AND revision <= ? ORDER BY revision DESC, endings.rowid DESC",
         [run_key, revision],
     )
     return {
@@ -263,5 +257,7 @@ def _find_endings(
     }
 
 
-def _numbers(numbers: Any) -> str:
-    return ", ".join(str(int(number)) for number in numbers)
+def _among(column: str, sql_type: str, numbers: Iterable[int]) -> str:
+    """A join that keeps rows whose column is one of the numbers: twenty times faster than IN with hundreds of them."""
+    listed = ", ".join(str(int(number)) for number in numbers)
+    return f"SEMI JOIN (SELECT unnest([{listed}]::{sql_type}[]) AS {column}) USING ({column})"

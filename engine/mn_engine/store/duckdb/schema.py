@@ -47,6 +47,10 @@ ARTIFACTS: Final = pa.schema(
     [
         ("run_key", pa.string()),
         ("name_hash", pa.uint64()),
+        (
+            "sha_hash",
+            pa.uint64(),
+        ),  # the first 64 bits of sha256: a column of numbers is looked through ten times faster
         ("sha256", pa.string()),
         ("size", pa.int64()),
         ("media_type", pa.string()),
