@@ -23,7 +23,8 @@ from mn_engine.recall.bm25 import WEIGHT_MAX, weights
 from mn_engine.recall.columns import IndexRows, Ragged
 from mn_engine.recall.growing import Growing
 from mn_engine.recall.lookup import Lookup
-from mn_engine.recall.postings import CARDS_MAX, Postings
+from mn_engine.recall.postings import Postings
+from mn_engine.recall.segments import CARDS_MAX
 
 SKETCH: Final = 16
 """Term hashes kept of each card to weigh redundancy: hashes are uniform, so the smallest are a fair sample."""
@@ -183,7 +184,9 @@ class RunIndex:
             cards.append(ragged.owners() + np.uint32(first))
             full = np.full(len(ragged.values), WEIGHT_MAX, np.uint8)
             told.append(rows.claim_stances if name == "claims" else full)
-        return self.labels.extended(np.concatenate(hashes), np.concatenate(cards), np.concatenate(told))
+        joined = np.concatenate(cards)
+        order = np.argsort(joined, kind="stable")
+        return self.labels.extended(np.concatenate(hashes)[order], joined[order], np.concatenate(told)[order])
 
 
 def _new_links(rows: IndexRows, ordinals: NDArray[np.int64], keys: Lookup) -> dict[str, NDArray[Any]]:

@@ -1,7 +1,8 @@
 """Postings: for each term hash, the cards that have it and a byte of weight, in few immutable segments.
 
-A posting is one 64-bit number, hash << 32 | card << 8 | weight, so that building and merging are plain sorts of
-integers: fast, and the same on every machine. Segments are merged geometrically, so there are never more than a few.
+Building and merging are plain sorts of integers: fast, and the same on every machine. Small segments are merged
+geometrically, so there are never many; a large addition (a record that is opened, a bulk event) becomes segments that
+sort themselves one after another as they are used, so that no single question waits for all of it.
 """
 
 from __future__ import annotations
@@ -12,74 +13,40 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-CARDS_MAX: Final = 1 << 24
-"""Cards of one run's index: what a posting has room for."""
+from mn_engine.recall.segments import Found, Segment, Sorted, Sorting, Unsorted, pack
 
-
-@dataclass(frozen=True, slots=True)
-class _Segment:
-    """hashes[i] has cards[starts[i]:starts[i+1]], with weights beside them."""
-
-    hashes: NDArray[np.uint32]
-    starts: NDArray[np.uint32]
-    cards: NDArray[np.uint32]
-    weights: NDArray[np.uint8]
-
-    @classmethod
-    def of(cls, keys: NDArray[np.uint64]) -> _Segment:
-        """The segment of sorted postings."""
-        halves = keys.view(np.uint32).reshape(-1, 2)  # little-endian, as all that is stored: low half first
-        hashes, low = halves[:, 1], halves[:, 0]
-        new = np.empty(len(keys), np.bool_)
-        new[:1] = True
-        np.not_equal(hashes[1:], hashes[:-1], out=new[1:])
-        first = np.flatnonzero(new)
-        return cls(
-            hashes[first], np.append(first, len(keys)).astype(np.uint32), low >> np.uint32(8), low.astype(np.uint8)
-        )
-
-    def packed(self) -> NDArray[np.uint64]:
-        """The postings that this segment was built of."""
-        hashes = np.repeat(self.hashes, np.diff(self.starts))
-        return _keys(hashes, self.cards, self.weights)
-
-    @property
-    def nbytes(self) -> int:
-        return int(self.weights.nbytes + self.cards.nbytes + self.hashes.nbytes + self.starts.nbytes)
-
-    def __len__(self) -> int:
-        return len(self.cards)
+_LARGE: Final = 1 << 19
+"""From here on an addition is worth scanning first: sorting so many postings takes some 30 ms."""
+_PIECES_MAX: Final = 8
+_PATIENCE: Final = 8
+"""Questions before a large addition's first piece is sorted, and between one piece and the next."""
 
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """An immutable set of segments, older cards first; adding answers another one that shares them."""
+    """An immutable sequence of segments, older cards first; adding answers another one that shares them."""
 
-    _segments: tuple[_Segment, ...] = ()
+    _segments: tuple[Segment, ...] = ()
 
     def extended(self, hashes: NDArray[np.uint32], cards: NDArray[np.uint32], weights: NDArray[np.uint8]) -> Postings:
-        """These postings and more, of cards from below CARDS_MAX and above all that are in them; in any order."""
+        """These postings and more: ascending by card, of cards below CARDS_MAX and above all that are in them."""
         if not len(hashes):
             return self
-        keys = _keys(hashes, cards, weights)
+        if len(hashes) >= _LARGE:
+            return Postings((*self._segments, *_pieces(hashes, cards, weights)))
+        packed = pack(hashes, cards, weights)
         kept = list(self._segments)
-        while kept and len(kept[-1]) < 2 * len(keys):
-            keys = np.concatenate((kept.pop().packed(), keys))
-        keys.sort()
-        return Postings((*kept, _Segment.of(keys)))
+        while kept and len(kept[-1]) < min(2 * len(packed), _LARGE):
+            packed = np.concatenate((kept.pop().packed(), packed))
+        return Postings((*kept, Sorted.of(packed)))
 
-    def find(self, hashed: int) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
+    def find(self, hashed: int) -> Found:
         """(cards ascending, weights) of a hash."""
-        cards, weights = [_NO_CARDS], [_NO_WEIGHTS]
-        for segment in self._segments:
-            at = int(np.searchsorted(segment.hashes, np.uint32(hashed)))
-            if at < len(segment.hashes) and segment.hashes[at] == hashed:
-                part = slice(int(segment.starts[at]), int(segment.starts[at + 1]))
-                cards.append(segment.cards[part])
-                weights.append(segment.weights[part])
-        if len(cards) <= 2:
-            return cards[-1], weights[-1]
-        return np.concatenate(cards), np.concatenate(weights)
+        found = [segment.find(hashed) for segment in self._segments]
+        found = [some for some in found if len(some[0])] or found[:1] or [_NOTHING]
+        if len(found) == 1:
+            return found[0]
+        return np.concatenate([cards for cards, _ in found]), np.concatenate([weights for _, weights in found])
 
     @property
     def nbytes(self) -> int:
@@ -87,14 +54,16 @@ class Postings:
         return sum(segment.nbytes for segment in self._segments)
 
 
-_NO_CARDS: Final[NDArray[np.uint32]] = np.zeros(0, np.uint32)
-_NO_WEIGHTS: Final[NDArray[np.uint8]] = np.zeros(0, np.uint8)
+_NOTHING: Final[Found] = (np.zeros(0, np.uint32), np.zeros(0, np.uint8))
 
 
-def _keys(hashes: NDArray[np.uint32], cards: NDArray[np.uint32], weights: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    keys = np.empty(len(hashes), "<u8")
-    halves = keys.view("<u4").reshape(-1, 2)
-    halves[:, 1] = hashes
-    np.left_shift(cards, np.uint32(8), out=halves[:, 0])
-    halves[:, 0] |= weights
-    return keys
+def _pieces(hashes: NDArray[np.uint32], cards: NDArray[np.uint32], weights: NDArray[np.uint8]) -> list[Segment]:
+    """A large addition, cut between cards."""
+    size = max(_LARGE, -(-len(hashes) // _PIECES_MAX))
+    cuts = np.searchsorted(cards, cards[np.arange(0, len(cards), size)]).tolist()  # where those cards begin
+    ends = [*cuts[1:], len(hashes)]
+    return [
+        Sorting(Unsorted.of(hashes[start:end], cards[start:end], weights[start:end]), _PATIENCE * (place + 1))
+        for place, (start, end) in enumerate(zip(cuts, ends, strict=True))
+        if end > start
+    ]

@@ -16,14 +16,11 @@ from mn_engine.domain.packets import Decision
 from mn_engine.recall.analysis import Query, analyse_query, claim_hash, label_hash
 from mn_engine.recall.bm25 import WEIGHT_MAX, idf
 from mn_engine.recall.index import CLAIM, ENTITY, TOPIC
-from mn_engine.recall.postings import CARDS_MAX
+from mn_engine.recall.segments import CARD_BITS
 from mn_engine.recall.view import View
 
 RETRIEVERS: Final = ("lexical", "topic", "claim", "entity", "recent")
 """Bit i of a card's retriever byte says that RETRIEVERS[i] found it."""
-PLACE_BITS: Final = 24
-"""A place is below CARDS_MAX; a score has the other 39 bits, room for 80,000 full-weight terms of one card."""
-assert 1 << PLACE_BITS == CARDS_MAX
 _LABELS: Final = (
     ("topics", label_hash, TOPIC, 1, 1),
     ("claims", claim_hash, CLAIM, 2, 2),
@@ -58,10 +55,11 @@ def rank(view: View, decision: Decision) -> Ranking:
         wanted = np.isin(view.column("kinds"), [int(kind) for kind in decision.kinds])
         found_by[~wanted] = 0
     relevant = np.flatnonzero(found_by)
-    # One unique number a card, so that a plain sort of integers gives the order: score, then newest first.
-    order = np.sort(scores[relevant] << PLACE_BITS | relevant)[::-1]
-    places = order & ((1 << PLACE_BITS) - 1)
-    return Ranking(places=places.astype(np.uint32), scores=order >> PLACE_BITS, found_by=found_by[places])
+    # One unique number a card, so that a plain sort of integers gives the order: score, then newest first. A score has
+    # 39 bits, room for 80,000 full-weight terms of one card.
+    order = np.sort(scores[relevant] << CARD_BITS | relevant)[::-1]
+    places = order & ((1 << CARD_BITS) - 1)
+    return Ranking(places=places.astype(np.uint32), scores=order >> CARD_BITS, found_by=found_by[places])
 
 
 def retrievers(found_by: int) -> tuple[str, ...]:

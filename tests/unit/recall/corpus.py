@@ -24,7 +24,7 @@ from mn_engine.store.memory import MemoryStore
 
 SAMPLE = settings(max_examples=50, deadline=None)
 """What the default run takes of a property: a deadline would fail on a busy machine."""
-MANY = settings(max_examples=2000, deadline=None)
+MANY = settings(max_examples=1000, deadline=None)
 """What the full run takes."""
 
 WORDS = (

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections import defaultdict
 
 import numpy as np
-from hypothesis import given
+import pytest
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mn_engine.recall import postings as postings_module
 from mn_engine.recall.growing import Growing
 from mn_engine.recall.lookup import Lookup
 from mn_engine.recall.postings import Postings
+from mn_engine.recall.segments import Sorted, Sorting
 from tests.unit.recall.corpus import SAMPLE
 
 chunks = st.lists(st.lists(st.integers(0, 5), max_size=40), max_size=8)
 
 
 @SAMPLE
+@example([[1], [2], [3], [4]], [0, 1, 2, 2])  # the third and the fourth grow from one snapshot that has room
 @given(chunks, st.lists(st.integers(0, 8), max_size=8))
 def test_growing_keeps_every_snapshot_even_where_two_grow_from_one(added: list[list[int]], parents: list[int]) -> None:
     snapshots: list[tuple[Growing, list[int]]] = [(Growing.empty(np.int64), [])]
@@ -31,6 +35,35 @@ def test_growing_keeps_every_snapshot_even_where_two_grow_from_one(added: list[l
 @SAMPLE
 @given(chunks)
 def test_postings_find_what_was_added_in_every_snapshot(added: list[list[int]]) -> None:
+    check_postings(added)
+
+
+@SAMPLE
+@given(chunks)
+def test_large_additions_answer_the_same_before_and_after_they_are_sorted(added: list[list[int]]) -> None:
+    """Invariant 5: when a segment sorts itself is nobody's business."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(postings_module, "_LARGE", 10)
+        patch.setattr(postings_module, "_PATIENCE", 9)
+        check_postings(added)
+
+
+def test_large_additions_are_sorted_piece_by_piece_as_they_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postings_module, "_LARGE", 4)
+    cards = np.repeat(np.arange(10, dtype=np.uint32), 3)
+    postings = Postings().extended(np.arange(30, dtype=np.uint32) % np.uint32(7), cards, np.ones(30, np.uint8))
+    pieces = [segment for segment in postings._segments if isinstance(segment, Sorting)]
+    assert 1 < len(pieces) == len(postings._segments) <= 8
+    sorted_pieces, answers = [], set()
+    for _ in range(9 * len(pieces)):
+        answers.add(str(postings.find(3)))
+        sorted_pieces.append(sum(isinstance(piece._now, Sorted) for piece in pieces))
+    assert sorted_pieces == sorted(sorted_pieces)
+    assert set(sorted_pieces) == set(range(len(pieces) + 1)), "never two at once"
+    assert len(answers) == 1
+
+
+def check_postings(added: list[list[int]]) -> None:
     postings, expected, first = Postings(), defaultdict[int, list[tuple[int, int]]](list), 0
     seen = [(postings, dict(expected))]
     for chunk in added:
