@@ -1,0 +1,227 @@
+"""What every journal promises of model calls (invariant 10)."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+from mn_contract.errors import (
+    AmbiguousInvocation,
+    ContextBudgetExceeded,
+    ContextError,
+    IdempotencyConflict,
+    InvalidInput,
+    InvocationInFlight,
+    NotFound,
+    StaleRevision,
+)
+from mn_contract.invocations import Attempt, State
+from mn_sdk.context_session.journal import Invocations
+from tests.contract.journal.conftest import Workers
+
+F1, F2, SENT = "1" * 64, "2" * 64, "a" * 64
+LEASE_MS = 60_000
+
+
+def begin(journal: Invocations, name: str = "call", *, fingerprint: str = F1, retry: str = "") -> Attempt:
+    return journal.begin(name, fingerprint=fingerprint, lease_ms=LEASE_MS, retry=retry)
+
+
+def dispatched(journal: Invocations, name: str = "call", *, retry: str = "") -> Attempt:
+    return journal.dispatch(begin(journal, name, retry=retry), request_sha256=SENT, calls_max=None)
+
+
+def test_a_call_goes_from_claim_to_written_back(workers: Workers) -> None:
+    journal = workers.worker("w1")
+    attempt = begin(journal)
+    assert (attempt.attempt, attempt.state) == (1, State.PREPARED)
+    attempt = journal.dispatch(attempt, request_sha256=SENT, calls_max=None)
+    assert (attempt.state, attempt.request_sha256) == (State.DISPATCHED, SENT)
+    attempt = journal.respond(attempt, b"answer", usable=True)
+    assert (attempt.state, attempt.response) == (State.RESPONDED, b"answer")
+    assert journal.complete(attempt).state is State.COMPLETED
+    assert journal.complete(attempt).state is State.COMPLETED
+    newest = workers.worker("w2").newest("call")
+    assert newest is not None
+    assert (newest.state, newest.response, newest.usable) == (State.COMPLETED, b"answer", True)
+
+
+def test_a_durable_response_is_what_a_later_claim_gets(workers: Workers) -> None:
+    journal = workers.worker("w1")
+    journal.respond(dispatched(journal), b"answer", usable=False)
+    again = begin(workers.worker("w2"))
+    assert (again.state, again.response, again.usable) == (State.RESPONDED, b"answer", False)
+
+
+def test_an_empty_response_is_a_response(workers: Workers) -> None:
+    journal = workers.worker("w1")
+    journal.respond(dispatched(journal), b"", usable=False)
+    assert begin(journal).response == b""
+
+
+def test_another_request_under_the_name_is_a_conflict(workers: Workers) -> None:
+    journal = workers.worker("w1")
+    journal.respond(dispatched(journal), b"answer", usable=True)
+    with pytest.raises(IdempotencyConflict):
+        begin(journal, fingerprint=F2)
+
+
+def test_a_claim_of_another_live_worker_is_in_flight_until_its_lease_ends(workers: Workers) -> None:
+    first, second = workers.worker("w1"), workers.worker("w2")
+    stale = begin(first)
+    with pytest.raises(InvocationInFlight):
+        begin(second)
+    workers.clock.now_ms += LEASE_MS + 1
+    taken = begin(second)
+    assert taken.epoch == stale.epoch + 1
+    with pytest.raises(StaleRevision):
+        first.dispatch(stale, request_sha256=SENT, calls_max=None)
+    assert second.dispatch(taken, request_sha256=SENT, calls_max=None).state is State.DISPATCHED
+
+
+def test_a_dead_workers_claim_is_taken_over_at_once(workers: Workers) -> None:
+    begin(workers.worker("w1"))
+    workers.dead.add("w1")
+    assert begin(workers.worker("w2")).state is State.PREPARED
+
+
+def test_a_dead_workers_dispatch_is_ambiguous_and_stays_so(workers: Workers) -> None:
+    dispatched(workers.worker("w1"))
+    workers.dead.add("w1")
+    for _ in range(2):
+        with pytest.raises(AmbiguousInvocation):
+            begin(workers.worker("w2"))
+    newest = workers.worker("w2").newest("call")
+    assert newest is not None
+    assert newest.state is State.AMBIGUOUS
+
+
+def test_a_late_response_attaches_to_its_own_attempt(workers: Workers) -> None:
+    journal = workers.worker("w1")
+    first = dispatched(journal)
+    journal.lose(first, evidence="timeout")
+    second = dispatched(journal, retry="r1")
+    assert second.attempt == 2
+    assert journal.respond(first, b"late", usable=True).attempt == 1
+    assert journal.respond(second, b"second", usable=True).state is State.RESPONDED
+    newest = journal.newest("call")
+    assert newest is not None
+    assert newest.response == b"second"
+
+
+def test_a_retry_identity_is_used_once(workers: Workers) -> None:
+    journal = workers.worker("w1")
+    journal.lose(dispatched(journal), evidence="timeout")
+    journal.lose(dispatched(journal, retry="r1"), evidence="timeout")
+    journal.lose(dispatched(journal, retry="r2"), evidence="timeout")
+    with pytest.raises(IdempotencyConflict):
+        begin(journal, retry="r1")
+
+
+def test_what_was_not_executed_may_be_called_again_with_anything(workers: Workers) -> None:
+    journal = workers.worker("w1")
+    journal.fail(dispatched(journal), evidence="declined with 429")
+    again = begin(journal, fingerprint=F2)
+    assert (again.attempt, again.state) == (2, State.PREPARED)
+
+
+def test_another_response_of_an_attempt_is_a_conflict(workers: Workers) -> None:
+    journal = workers.worker("w1")
+    attempt = dispatched(journal)
+    journal.respond(attempt, b"answer", usable=True)
+    assert journal.respond(attempt, b"answer", usable=True).response == b"answer"
+    with pytest.raises(IdempotencyConflict):
+        journal.respond(attempt, b"other", usable=True)
+
+
+def test_an_unknown_outcome_is_reconciled_either_way(workers: Workers) -> None:
+    journal = workers.worker("w1")
+    journal.lose(dispatched(journal, "a"), evidence="timeout")
+    journal.lose(dispatched(journal, "b"), evidence="timeout")
+    assert journal.reconcile("a", response=b"found", evidence="log").state is State.RECONCILED
+    assert journal.reconcile("a", response=b"found", evidence="log").state is State.RECONCILED
+    assert journal.reconcile("b", response=None, evidence="log").state is State.FAILED_DEFINITE
+    replayed = begin(journal, "a")
+    assert (replayed.state, replayed.response) == (State.RECONCILED, b"found")
+    assert journal.complete(replayed).state is State.RECONCILED
+    with pytest.raises(IdempotencyConflict):
+        journal.reconcile("a", response=b"other", evidence="log")
+
+
+def test_a_live_dispatch_is_not_reconciled_and_a_dead_one_is(workers: Workers) -> None:
+    dispatched(workers.worker("w1"))
+    other = workers.worker("w2")
+    with pytest.raises(InvocationInFlight):
+        other.reconcile("call", response=None, evidence="log")
+    workers.dead.add("w1")
+    assert other.reconcile("call", response=None, evidence="log").state is State.FAILED_DEFINITE
+
+
+def test_what_was_never_dispatched_is_not_found(workers: Workers) -> None:
+    journal = workers.worker("w1")
+    assert journal.newest("call") is None
+    with pytest.raises(NotFound):
+        journal.reconcile("call", response=b"x", evidence="log")
+    begin(journal)
+    with pytest.raises(NotFound):
+        journal.reconcile("call", response=b"x", evidence="log")
+
+
+def test_names_are_of_one_principal_and_one_run(workers: Workers) -> None:
+    dispatched(workers.worker("w1"))
+    assert begin(workers.worker("w2", principal="bob")).attempt == 1
+    assert begin(workers.worker("w2", run_id="other")).attempt == 1
+    assert workers.worker("w2", principal="carol").newest("call") is None
+
+
+def test_calls_are_counted_over_the_run_and_what_was_not_executed_is_free(workers: Workers) -> None:
+    alice, bob = workers.worker("w1"), workers.worker("w2", principal="bob")
+    dispatched(alice, "a")
+    alice.fail(dispatched(alice, "b"), evidence="declined")
+    claimed = begin(bob, "c")
+    with pytest.raises(ContextBudgetExceeded) as over:
+        bob.dispatch(claimed, request_sha256=SENT, calls_max=1)
+    assert (over.value.detail["limit"], over.value.detail["used"]) == (1, 1)
+    assert bob.dispatch(claimed, request_sha256=SENT, calls_max=2).state is State.DISPATCHED
+
+
+def test_a_claim_given_up_before_dispatch_is_free(workers: Workers) -> None:
+    journal = workers.worker("w1")
+    assert journal.fail(begin(journal), evidence="not sent").state is State.FAILED_DEFINITE
+    assert begin(workers.worker("w2")).attempt == 2
+
+
+@pytest.mark.parametrize("name", ["", "with space", "x" * 161, "ünïcode"])
+def test_a_name_is_an_id(workers: Workers, name: str) -> None:
+    journal = workers.worker("w1")
+    for act in (lambda: begin(journal, name), lambda: journal.newest(name)):
+        with pytest.raises(InvalidInput):
+            act()
+
+
+def test_of_many_workers_that_race_one_dispatches(workers: Workers) -> None:
+    count = 8
+    barrier = Barrier(count)
+
+    def race(number: int) -> bool:
+        journal = workers.worker(f"w{number}")
+        barrier.wait(30)
+        try:
+            dispatched(journal)
+        except (InvocationInFlight, StaleRevision):
+            return False
+        return True
+
+    with ThreadPoolExecutor(count) as pool:
+        assert sum(pool.map(race, range(count))) == 1
+
+
+def test_errors_are_the_contracts(workers: Workers) -> None:
+    journal = workers.worker("w1")
+    attempt = begin(journal)
+    with pytest.raises(ContextError):
+        journal.respond(attempt, b"before dispatch", usable=True)
+    with pytest.raises(ContextError):
+        journal.complete(attempt)
