@@ -1,8 +1,8 @@
 """Postings: for each term hash, the cards that have it and a byte of weight, in few immutable segments.
 
-A segment is grouped by the upper half of the hash, by one stable radix pass over 16 bits: the same on every machine,
-and several times faster than sorting the postings, which a reopened record waits for. A look-up scans one group for the
-lower half. Segments are merged geometrically, so there are never more than a few.
+Building and merging are plain sorts of integers: fast, and the same on every machine. Small segments are merged
+geometrically, so there are never many; a large addition (a record that is opened, a bulk event) becomes segments that
+sort themselves one after another as they are used, so that no single question waits for all of it.
 """
 
 from __future__ import annotations
@@ -13,93 +13,39 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-CARDS_MAX: Final = 1 << 24
-"""Cards of one run's index: what the places of cards have room for."""
-_HALF: Final = 16
+from mn_engine.recall.segments import Found, Segment, Sorted, Sorting, Unsorted, pack
 
-
-@dataclass(frozen=True, slots=True)
-class _Segment:
-    """Group i has the postings starts[i]:starts[i+1] of hashes whose upper half is uppers[i], ascending by card."""
-
-    uppers: NDArray[np.uint16]
-    starts: NDArray[np.uint32]
-    lowers: NDArray[np.uint16]
-    cards: NDArray[np.uint32]
-    weights: NDArray[np.uint8]
-
-    @classmethod
-    def of(
-        cls,
-        uppers: NDArray[np.uint16],
-        lowers: NDArray[np.uint16],
-        cards: NDArray[np.uint32],
-        weights: NDArray[np.uint8],
-    ) -> _Segment:
-        """The segment of postings whose cards ascend within each hash."""
-        order = np.argsort(uppers, kind="stable")
-        grouped = uppers[order]
-        new = np.empty(len(grouped), np.bool_)
-        new[:1] = True
-        np.not_equal(grouped[1:], grouped[:-1], out=new[1:])
-        first = np.flatnonzero(new)
-        starts = np.append(first, len(grouped)).astype(np.uint32)
-        return cls(grouped[first], starts, lowers[order], cards[order], weights[order])
-
-    def all_uppers(self) -> NDArray[np.uint16]:
-        """The upper half of each posting."""
-        return np.repeat(self.uppers, np.diff(self.starts))
-
-    def find(self, hashed: int) -> tuple[NDArray[np.uint32], NDArray[np.uint8]] | None:
-        """(cards ascending, weights) of a hash; None where it has none."""
-        upper = np.uint16(hashed >> _HALF)
-        at = int(np.searchsorted(self.uppers, upper))
-        if at == len(self.uppers) or self.uppers[at] != upper:
-            return None
-        group = slice(int(self.starts[at]), int(self.starts[at + 1]))
-        hits = np.flatnonzero(self.lowers[group] == np.uint16(hashed & 0xFFFF))
-        return (self.cards[group][hits], self.weights[group][hits]) if len(hits) else None
-
-    @property
-    def nbytes(self) -> int:
-        parts = (self.uppers, self.starts, self.lowers, self.cards, self.weights)
-        return sum(int(part.nbytes) for part in parts)
-
-    def __len__(self) -> int:
-        return len(self.cards)
+_LARGE: Final = 1 << 19
+"""From here on an addition is worth scanning first: sorting so many postings takes some 30 ms."""
+_PIECES_MAX: Final = 8
+_PATIENCE: Final = 8
+"""Questions before a large addition's first piece is sorted, and between one piece and the next."""
 
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """An immutable set of segments, older cards first; adding answers another one that shares them."""
+    """An immutable sequence of segments, older cards first; adding answers another one that shares them."""
 
-    _segments: tuple[_Segment, ...] = ()
+    _segments: tuple[Segment, ...] = ()
 
     def extended(self, hashes: NDArray[np.uint32], cards: NDArray[np.uint32], weights: NDArray[np.uint8]) -> Postings:
-        """These postings and more, of cards from below CARDS_MAX and above all that are in them; in any order."""
+        """These postings and more: ascending by card, of cards below CARDS_MAX and above all that are in them."""
         if not len(hashes):
             return self
-        if np.any(cards[1:] < cards[:-1]):
-            order = np.argsort(cards, kind="stable")
-            hashes, cards, weights = hashes[order], cards[order], weights[order]
-        uppers = (hashes >> np.uint32(_HALF)).astype(np.uint16)
-        lowers = hashes.astype(np.uint16)
+        if len(hashes) >= _LARGE:
+            return Postings((*self._segments, *_pieces(hashes, cards, weights)))
+        packed = pack(hashes, cards, weights)
         kept = list(self._segments)
-        while kept and len(kept[-1]) < 2 * len(cards):
-            older = kept.pop()
-            uppers = np.concatenate((older.all_uppers(), uppers))
-            lowers = np.concatenate((older.lowers, lowers))
-            cards = np.concatenate((older.cards, cards))
-            weights = np.concatenate((older.weights, weights))
-        return Postings((*kept, _Segment.of(uppers, lowers, cards, weights)))
+        while kept and len(kept[-1]) < min(2 * len(packed), _LARGE):
+            packed = np.concatenate((kept.pop().packed(), packed))
+        return Postings((*kept, Sorted.of(packed)))
 
-    def find(self, hashed: int) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
+    def find(self, hashed: int) -> Found:
         """(cards ascending, weights) of a hash."""
-        found = [hit for segment in self._segments if (hit := segment.find(hashed)) is not None]
+        found = [segment.find(hashed) for segment in self._segments]
+        found = [some for some in found if len(some[0])] or found[:1] or [_NOTHING]
         if len(found) == 1:
             return found[0]
-        if not found:
-            return _NO_CARDS, _NO_WEIGHTS
         return np.concatenate([cards for cards, _ in found]), np.concatenate([weights for _, weights in found])
 
     @property
@@ -108,5 +54,16 @@ class Postings:
         return sum(segment.nbytes for segment in self._segments)
 
 
-_NO_CARDS: Final[NDArray[np.uint32]] = np.zeros(0, np.uint32)
-_NO_WEIGHTS: Final[NDArray[np.uint8]] = np.zeros(0, np.uint8)
+_NOTHING: Final[Found] = (np.zeros(0, np.uint32), np.zeros(0, np.uint8))
+
+
+def _pieces(hashes: NDArray[np.uint32], cards: NDArray[np.uint32], weights: NDArray[np.uint8]) -> list[Segment]:
+    """A large addition, cut between cards."""
+    size = max(_LARGE, -(-len(hashes) // _PIECES_MAX))
+    cuts = np.searchsorted(cards, cards[np.arange(0, len(cards), size)]).tolist()  # where those cards begin
+    ends = [*cuts[1:], len(hashes)]
+    return [
+        Sorting(Unsorted.of(hashes[start:end], cards[start:end], weights[start:end]), _PATIENCE * (place + 1))
+        for place, (start, end) in enumerate(zip(cuts, ends, strict=True))
+        if end > start
+    ]

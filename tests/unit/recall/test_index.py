@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from typing import Any
 
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from mn_contract.errors import ContextBudgetExceeded
 from mn_engine.domain.cards import CONTRADICTS, SUPERSEDES, Card, CardKey, Relation
+from mn_engine.domain.packets import Decision
 from mn_engine.recall import index as index_module
 from mn_engine.recall.columns import rows_from_arrow
 from mn_engine.recall.index import RunIndex
@@ -23,13 +26,7 @@ from tests.unit.recall.corpus import SAMPLE, Record, batches_of_cards, card, dec
 def contents(index: RunIndex) -> dict[str, Any]:
     """All that an index holds, whatever its segments."""
     postings = {
-        name: sorted(
-            (int(upper) << 16 | int(lower), int(place), int(weight))
-            for part in getattr(index, name)._segments
-            for upper, lower, place, weight in zip(
-                part.all_uppers(), part.lowers, part.cards, part.weights, strict=True
-            )
-        )
+        name: b"".join(sorted(key.tobytes() for segment in getattr(index, name)._segments for key in segment.packed()))
         for name in ("terms", "labels")
     }
     hashes = {
@@ -73,10 +70,39 @@ def test_a_snapshot_answers_the_same_after_the_index_has_grown(batches: list[lis
 
 def test_two_indexes_can_grow_from_one_snapshot() -> None:
     """An index that was dropped while it was caught up must not write into the one that replaced it."""
-    record = recorded([[card("a", "one")], [card("b", "two")]])
-    shared = record.index(1)
-    one, other = record.extended(shared, 1, 2), record.extended(shared, 1, 2)
-    assert contents(one) == contents(other) == contents(record.index())
+    record, fork = (recorded([[card(name)] for name in ("a", "b", last)]) for last in ("c", "d"))
+    shared = record.index(2, cuts=(1,))
+    one, other = record.extended(shared, 2, 3), fork.extended(shared, 2, 3)
+    assert contents(one) == contents(record.index())
+    assert contents(other) == contents(fork.index())
+
+
+def test_readers_keep_their_revision_while_a_writer_extends() -> None:
+    """Invariant 4 under concurrency: one writer, three readers on snapshots of different age."""
+    record = recorded([[card(f"c{at}", f"parser x{at % 5}")] for at in range(60)])
+    decision, snapshots = Decision(focus="parser x3"), [record.index(20), record.index(40)]
+    extended = threading.Event()
+
+    def ranked(index: RunIndex) -> tuple[list[int], list[int]]:
+        ranking = rank(View(index, scope(), index.revision), decision)
+        return ranking.places.tolist(), ranking.scores.tolist()
+
+    def read(index: RunIndex) -> bool:
+        expected, same = ranked(index), True
+        while same and not extended.is_set():
+            same = ranked(index) == expected
+        return same
+
+    with ThreadPoolExecutor(3) as readers:
+        answers = [readers.submit(read, index) for index in (*snapshots, snapshots[1])]
+        index = snapshots[1]
+        try:
+            for revision in range(41, 61):
+                index = record.extended(index, revision - 1, revision)
+        finally:
+            extended.set()
+        assert [answer.result(timeout=30) for answer in answers] == [True] * 3
+    assert contents(index) == contents(record.index())
 
 
 def test_cards_of_one_batch_may_point_at_each_other_in_any_order() -> None:
