@@ -45,8 +45,9 @@ class ContextPolicy:
                 f"{self.safety_tokens} for safety",
                 field="window_tokens",
             )
-        if self.deadline_seconds is not None and not (
-            math.isfinite(self.deadline_seconds) and self.deadline_seconds > 0
+        seconds = self.deadline_seconds
+        if seconds is not None and not (
+            isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < math.inf
         ):
             raise InvalidInput("deadline_seconds must be more than 0", field="deadline_seconds")
 

@@ -1,0 +1,140 @@
+"""The journal's file and the identity of its holders."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mn_contract.errors import DependencyUnavailable, SourceMismatch
+from mn_sdk.context_session.journal import holder
+from mn_sdk.context_session.journal.database import FILE_NAME, MIGRATIONS, Database
+from mn_sdk.context_session.journal.notes import Notes
+from mn_sdk.context_session.journal.sqlite import SqliteInvocations
+from mn_sdk.scope import SessionScope
+
+SCOPE = SessionScope(job_id="job", run_id="run", principal="alice")
+
+
+def invocations(database: Database) -> SqliteInvocations:
+    return SqliteInvocations(database, SCOPE, now_ms=lambda: 0)
+
+
+def answered(database: Database) -> SqliteInvocations:
+    journal = invocations(database)
+    attempt = journal.begin("call", fingerprint="1" * 64, lease_ms=1000)
+    journal.respond(journal.dispatch(attempt, request_sha256="2" * 64, calls_max=None), b"answer", usable=True)
+    return journal
+
+
+def test_every_commit_is_synchronous_and_logged_ahead(tmp_path: Path) -> None:
+    """Invariant 10: DISPATCHED is durable before bytes leave; SQLite's default would lose it with the power."""
+    database = Database(tmp_path)
+    with database.read() as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    database.close()
+
+
+def test_a_transaction_that_fails_writes_nothing(tmp_path: Path) -> None:
+    database = Database(tmp_path)
+    insert = "INSERT INTO notes VALUES ('j', 'r', 'p', 'k', 'n', x'00')"
+    with pytest.raises(DependencyUnavailable), database.write() as connection:
+        connection.execute(f"{insert}; and more")
+    with pytest.raises(ZeroDivisionError), database.write() as connection:
+        assert connection.execute(insert).rowcount / 0
+    with database.read() as connection:
+        assert connection.execute("SELECT count(*) FROM notes").fetchone() == (0,)
+    database.close()
+
+
+def test_a_stored_response_that_was_tampered_with_is_refused(tmp_path: Path) -> None:
+    database = Database(tmp_path)
+    journal = answered(database)
+    with database.write() as connection:
+        connection.execute("UPDATE attempts SET response = x'00'")
+    with pytest.raises(SourceMismatch):
+        journal.newest("call")
+    database.close()
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_bytes(b"not a database, not at all " * 100)
+    with pytest.raises(DependencyUnavailable) as refused:
+        Database(tmp_path)
+    assert "damaged" in refused.value.message
+
+
+def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    Database(tmp_path).close()
+    connection = sqlite3.connect(tmp_path / FILE_NAME)
+    connection.execute(f"PRAGMA user_version={len(MIGRATIONS) + 1}")
+    connection.close()
+    with pytest.raises(DependencyUnavailable) as refused:
+        Database(tmp_path)
+    assert "newer" in refused.value.message
+
+
+def test_a_root_that_is_no_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(DependencyUnavailable):
+        Database(tmp_path / "file")
+
+
+def test_a_closed_journal_says_so(tmp_path: Path) -> None:
+    database = Database(tmp_path)
+    database.close()
+    database.close()
+    with pytest.raises(DependencyUnavailable):
+        Notes(database, SCOPE).get("cursor", "c")
+
+
+def test_processes_share_a_journal(tmp_path: Path) -> None:
+    database = Database(tmp_path)
+    Notes(database, SCOPE).set_cursor("c", 1)
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from mn_sdk.context_session.journal.database import Database\n"
+        "from mn_sdk.context_session.journal.notes import Notes\n"
+        "from mn_sdk.scope import SessionScope\n"
+        "notes = Notes(Database(Path(sys.argv[1])), SessionScope(job_id='job', run_id='run', principal='alice'))\n"
+        "notes.set_cursor('c', notes.cursor('c') + 1)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, timeout=60)
+    assert Notes(database, SCOPE).cursor("c") == 2
+    database.close()
+
+
+def test_a_forked_child_uses_a_connection_of_its_own(tmp_path: Path) -> None:
+    database = Database(tmp_path)
+    notes = Notes(database, SCOPE)
+    notes.set_cursor("c", 1)
+    pid = os.fork()
+    if not pid:
+        notes.set_cursor("c", 2)
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert notes.cursor("c") == 2
+    notes.set_cursor("c", 3)
+    database.close()
+
+
+def test_a_process_that_ended_is_gone_and_this_one_is_not() -> None:
+    code = "from mn_sdk.context_session.journal.holder import own_holder; print(own_holder())"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert holder.is_gone(ended.stdout.strip())
+    assert not holder.is_gone(holder.own_holder())
+
+
+def test_a_process_id_that_was_given_out_again_is_another_holder() -> None:
+    host, pid, _, thread = holder.own_holder().split("/")
+    assert holder.is_gone(f"{host}/{pid}/1/{thread}")
+
+
+@pytest.mark.parametrize("other", ["", "elsewhere/1/1/1", "w1", "a/b/c/d"])
+def test_nothing_is_claimed_of_holders_on_other_machines(other: str) -> None:
+    assert not holder.is_gone(other)
