@@ -14,7 +14,7 @@ from typing import Any, Final
 import grpc
 
 from mn.context.working.v1 import working_memory_pb2
-from mn_contract.errors import InvalidInput
+from mn_contract.errors import DependencyUnavailable, InvalidInput
 from mn_contract.limits import ERROR_DETAIL_BYTES_MAX, MESSAGE_BYTES_MAX
 from mn_sdk.scope import SessionScope
 from mn_sdk.transport.status import error_of
@@ -64,6 +64,7 @@ class GrpcTransport:
         if token is not None:
             self._metadata.append(("authorization", f"Bearer {token}"))
         self._channel = grpc.insecure_channel(_target(address), options=_OPTIONS)
+        self._closed = False
         self._calls = {name: _callable(self._channel, name) for name in _METHODS}
 
     def call(self, method: str, request: Any, *, timeout: float | None = None) -> Any:
@@ -72,6 +73,8 @@ class GrpcTransport:
         if called is None:
             raise InvalidInput(f"there is no operation {method!r}", field="method")
         descriptor = _METHODS[method]
+        if self._closed:
+            raise DependencyUnavailable("the session is closed", dependency="engine")
         seconds = _DEADLINES.get(method, DEADLINE_SECONDS) if timeout is None else timeout
         try:
             answer = called(request, timeout=seconds, metadata=self._metadata)
@@ -81,6 +84,7 @@ class GrpcTransport:
 
     def close(self) -> None:
         """See Transport."""
+        self._closed = True
         self._channel.close()
 
 

@@ -1,0 +1,158 @@
+"""What must never reach a model, and what must never leave twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from mn.context.working.v1 import artifact_pb2
+from mn_contract.errors import DependencyUnavailable, InvalidInput, SourceMismatch, UnmanagedCall
+from mn_contract.invocations import State
+from mn_sdk.client import WorkingMemoryClient, runtime_client
+from mn_sdk.context_session import AsyncContextSession, ContextSession, interception, provider
+from mn_sdk.context_session.wiretap import Exchange, recording
+from tests.scenario.session.upstream import Upstream
+
+litellm = provider.load()
+IMPORTED_EARLY = litellm.completion
+MESSAGES = [{"role": "system", "content": "s"}, {"role": "user", "content": json.dumps({"goal": "g"})}]
+
+
+class Tampered(WorkingMemoryClient):
+    """An engine whose artifacts are not what they were."""
+
+    def read_ranges(self, ranges: Sequence[artifact_pb2.SourceRange]) -> list[bytes]:
+        return [data[:-1] + b"!" for data in super().read_ranges(ranges)]
+
+
+def test_evidence_that_was_tampered_with_is_not_used(
+    open_session: Callable[..., ContextSession], upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Invariant 6, through the factory that programs replace."""
+
+    def tampered(job_id: str, run_id: str, principal: str, **kwargs: Any) -> WorkingMemoryClient:
+        return Tampered(runtime_client(job_id, run_id, principal, **kwargs).transport)
+
+    monkeypatch.setattr("mn_sdk.context_session.session.runtime_client", tampered)
+    session = open_session()
+    session.observe("Brackets nest", event_id="o1")
+    with pytest.raises(SourceMismatch):
+        session.complete("d", messages=MESSAGES, focus="brackets", **upstream.arguments)
+    with pytest.raises(SourceMismatch):
+        session.memory_action("recall_memory", {"query": "brackets"})
+    assert upstream.requests == []
+    newest = session.journal.invocations.newest("d")
+    assert newest is not None
+    assert newest.state is State.FAILED_DEFINITE
+
+
+@pytest.mark.parametrize("entry", [IMPORTED_EARLY, partial(IMPORTED_EARLY, temperature=0)])
+def test_names_that_were_bound_before_are_managed(session: ContextSession, upstream: Upstream, entry: Any) -> None:
+    with session.turn("d") as turn:
+        entry(messages=MESSAGES, **upstream.arguments)
+    assert turn.report is not None
+    assert "recalled" in upstream.said()
+
+
+def test_arguments_may_come_by_position(session: ContextSession, upstream: Upstream) -> None:
+    more = {name: value for name, value in upstream.arguments.items() if name != "model"}
+    with session.turn("d"):
+        litellm.completion("openai/gpt-4o", MESSAGES, **more)
+    assert "recalled" in upstream.said()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # the router's own, where it is made
+def test_a_router_sends_once(session: ContextSession, upstream: Upstream) -> None:
+    upstream.status, upstream.body = 500, b"{}"
+    arguments = {name: value for name, value in upstream.arguments.items() if name != "timeout"}
+    router = litellm.Router(
+        model_list=[{"model_name": "m", "litellm_params": arguments}], num_retries=2, retry_after=0, timeout=20
+    )
+    with session.turn("d"), pytest.raises(Exception):  # noqa: B017 - the router wraps what it meets
+        router.completion(model="m", messages=MESSAGES)
+    assert len(upstream.requests) == 1
+
+
+def test_a_second_request_within_a_dispatch_never_leaves(upstream: Upstream) -> None:
+    """Invariant 10, at the HTTP client, whatever asked for the repetition."""
+    import httpx
+
+    exchange = Exchange()
+    with recording(exchange), httpx.Client() as client:
+        client.post(f"{upstream.base}/chat/completions", json={})
+        with pytest.raises(UnmanagedCall):
+            client.post(f"{upstream.base}/chat/completions", json={})
+    assert (exchange.sent, exchange.status, len(upstream.requests)) == (1, 200, 1)
+
+
+@pytest.mark.parametrize("name", ["num_retries", "cache", "model_fallbacks"])
+def test_a_litellm_that_is_set_to_send_again_is_refused(
+    session: ContextSession, upstream: Upstream, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(litellm, name, 2, raising=False)
+    with pytest.raises(InvalidInput) as refused:
+        session.complete("d", messages=MESSAGES, **upstream.arguments)
+    assert refused.value.field == f"litellm.{name}"
+    assert upstream.requests == []
+
+
+def _unlike() -> ModuleType:
+    module = ModuleType("litellm")
+    module.completion = lambda prompt: prompt  # type: ignore[attr-defined]
+    module.acompletion = module.completion  # type: ignore[attr-defined]
+    return module
+
+
+@pytest.mark.parametrize("module", [ModuleType("litellm"), _unlike()])
+def test_a_litellm_of_another_form_is_refused_untouched(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> None:
+    before = dict(vars(module))
+    monkeypatch.setattr(interception, "_originals", {})
+    with pytest.raises(DependencyUnavailable):
+        interception.install(module)
+    assert vars(module) == before
+
+
+async def test_the_asynchronous_session_is_the_same_session(tmp_path: Path, upstream: Upstream) -> None:
+    async with await AsyncContextSession.open(tmp_path, job_id="j", run_id="r", principal="p") as session:
+        await session.observe("Brackets nest", event_id="o1")
+        ref = await session.put_artifact(b"x")
+        assert ref.size == 1
+        async with session.turn("d", focus="brackets") as turn:
+            await litellm.acompletion(messages=MESSAGES, **upstream.arguments)
+        assert turn.report is not None
+        assert [item["id"] for item in turn.report.items] == ["o1"]
+        again = await session.complete("d", messages=MESSAGES, focus="brackets", **upstream.arguments)
+        assert again.choices[0].message.content == "yes"
+        assert await session.has_durable_response("d")
+        assert (await session.memory_action("read_memory", {"item_id": "o1"}))["text"] == "Brackets nest"
+    assert len(upstream.requests) == 1
+
+
+async def test_a_task_that_is_cancelled_during_its_call_leaves_it_ambiguous(tmp_path: Path, upstream: Upstream) -> None:
+    arrived = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    release = threading.Event()
+
+    def hold() -> None:
+        loop.call_soon_threadsafe(arrived.set)
+        release.wait(30)
+
+    upstream.hold = hold
+    async with AsyncContextSession(tmp_path, job_id="j", run_id="r", principal="p") as session:
+        call = asyncio.create_task(session.complete("d", messages=MESSAGES, **upstream.arguments))
+        await asyncio.wait_for(arrived.wait(), 30)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        release.set()
+        newest = session.session.journal.invocations.newest("d")
+        assert newest is not None
+        assert newest.state is State.AMBIGUOUS
