@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from mn_engine.domain.cards import Kind
 from mn_engine.domain.packets import Decision
 from mn_engine.recall.analysis import Query, analyse_query, claim_hash, label_hash
 from mn_engine.recall.bm25 import WEIGHT_MAX, idf
@@ -27,6 +28,9 @@ _LABELS: Final = (
     ("entities", label_hash, ENTITY, 3, 1),
 )
 """Decision field, its hash and mask, retriever bit, how many full-weight terms of its rarity a label is worth."""
+
+
+_KINDS: Final = np.arange(max(Kind) + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +56,7 @@ def rank(view: View, decision: Decision) -> Ranking:
         _score_terms(view, query, scores, found_by)
         _score_labels(view, decision, scores, found_by)
     if decision.kinds:
-        wanted = np.isin(view.column("kinds"), [int(kind) for kind in decision.kinds])
+        wanted = np.isin(_KINDS, list(decision.kinds))[view.column("kinds")]
         found_by[~wanted] = 0
     relevant = np.flatnonzero(found_by)
     # One unique number a card, so that a plain sort of integers gives the order: score, then newest first. A score has

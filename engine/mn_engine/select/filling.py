@@ -20,6 +20,8 @@ from mn_engine.domain.packets import Left, Role
 from mn_engine.select.cursor import SKIPPED_MAX, Position
 from mn_engine.select.pool import Pool
 
+_STANCES: Final = np.arange(max(Stance) + 1)
+
 
 class Filling:
     """A page being filled: at most `room` bytes and `slots` items of `pool`, continuing at `position`."""
@@ -41,7 +43,7 @@ class Filling:
         """Takes cards of these stances for `role`, in order, while they fit into `limit` and the room that is left."""
         pool = self._pool
         left = min(limit, self._room - self._used)
-        wanted = self._fits & np.isin(pool.stances, stances)
+        wanted = self._fits & np.isin(_STANCES, stances)[pool.stances]
         wanted[self._horizon :] = False
         wanted[list(self._taken)] = False
         for window, smallest in _smallest(pool.sizes, wanted):

@@ -22,7 +22,7 @@ from mn_engine.recall.index import RunIndex
 from mn_engine.recall.view import View
 from mn_engine.store.memory import MemoryStore
 
-SAMPLE = settings(max_examples=50, deadline=None)
+SAMPLE = settings(max_examples=40, deadline=None)
 """What the default run takes of a property: a deadline would fail on a busy machine."""
 MANY = settings(max_examples=1000, deadline=None)
 """What the full run takes."""
