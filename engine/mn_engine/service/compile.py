@@ -179,4 +179,6 @@ def _cursor(position: Position | None, reading: _Reading, scope: Scope) -> str:
 
 
 def _why(stored: StoredCard, query: Query, retrievers: tuple[str, ...], rank: int, score: int) -> Why:
-    return Why(retrievers=retrievers, matched_terms=matched_terms(stored.card.text, query), rank=rank, score=score)
+    card = stored.card
+    searched = "\n".join((card.text, card.summary, *card.topics, *card.entities))
+    return Why(retrievers=retrievers, matched_terms=matched_terms(searched, query), rank=rank, score=score)

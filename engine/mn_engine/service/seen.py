@@ -22,8 +22,15 @@ def see(stored: StoredCard, view: View) -> Seen:
     links = tuple(link for link in card.relations if view.can_read(link.target))
     if len(links) != len(card.relations):
         card = replace(card, relations=links)
-    by = stored.superseded_by
+    # What a hidden card has ended has not ended for this asker, so the view tells, and not the record.
+    superseded, resolved = view.superseded_by(stored.ordinal), view.resolved_by(stored.ordinal)
     return Seen(
-        stored=replace(stored, card=card, superseded_by=by if by is not None and view.can_read(by) else None),
+        stored=replace(
+            stored,
+            card=card,
+            superseded_revision=superseded and superseded[0],
+            superseded_by=superseded and superseded[1],
+            resolved_revision=resolved and resolved[0],
+        ),
         conflicts=tuple(view.key(ordinal) for ordinal in view.conflicts(stored.ordinal)),
     )

@@ -38,7 +38,9 @@ def _answers(bob: Transport) -> list[str]:
         lambda: get(bob, "hidden"),
         lambda: get(bob, "alice:hidden"),
         lambda: get(bob, "absent"),
+        lambda: get(bob, "alice:o1"),
         lambda: get(bob, "alice:o2"),
+        lambda: get(bob, "alice:owed"),
         lambda: read(bob, ("0" * 64, 0, 1)),
         lambda: record(bob, event("hidden", card("my own", id="hidden"))).receipts,
         lambda: record(bob, event("sup", card("x", relations=[("supersedes", "alice:hidden")]))),
@@ -77,6 +79,9 @@ def _build(alice: Transport, *, hidden: bool) -> None:
     secretly("rule", f"door rule {SECRET}", "constraint")
     secretly("clash", f"door clash {SECRET}", relations=[("contradicts", "o2")])
     secretly("claim", f"claimed {SECRET}", claims=[card_pb2.Claim(claim="guilty", stance=card_pb2.STANCE_OPPOSES)])
+    secretly("newer", f"door newer {SECRET}", relations=[("supersedes", "o1")])
+    observe(alice, "owed", "lock the door", "obligation")
+    secretly("paid", f"door paid {SECRET}", relations=[("resolves", "owed")])
     observe(alice, "o3", "another door, a red one", relations=[("about", "hidden")] if hidden else [])
     put(alice, SECRET.encode(), acl=acl(["alice"]))
 
