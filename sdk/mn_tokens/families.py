@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from mn_tokens.openai_chat import CLASSIC, FIVE, OMNI, REASONING, REASONING_O3, REASONING_O4, Dialect
+from mn_tokens.openai_chat import CLASSIC, FIRST, FIVE, OMNI, REASONING, REASONING_O3, REASONING_O4, Dialect
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,7 @@ _TABLE: Final[tuple[tuple[re.Pattern[str], Family], ...]] = tuple(
         (r"o4", _openai("openai-o4", REASONING_O4)),
         (r"o1", _openai("openai-o1", REASONING, tools=Bound(1.05, 16))),
         (r"gpt-4o|gpt-4\.1|gpt-4\.5|chatgpt-4o", _openai("openai-omni", OMNI)),
+        (r"gpt-3\.5-turbo-0301", _openai("openai-first", FIRST)),
         (r"gpt-4|gpt-3\.5", _openai("openai-classic", CLASSIC)),
         (r"claude-3", _estimated("anthropic-3", Bound(1.4, 100), Bound(1.5, 560), Bound(1.8, 640))),
         (

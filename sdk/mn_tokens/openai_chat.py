@@ -17,8 +17,6 @@ from mn_tokens.values import Part
 
 Message = Mapping[str, Any]
 
-_MESSAGE: Final = 3
-"""Framing of a message, its role aside."""
 _REPLY: Final = 3
 _PARALLEL_CALLS: Final = 6
 _FORCED_FUNCTION: Final = 7
@@ -30,12 +28,15 @@ _SCHEMA_DROPPED: Final = frozenset({"required", "additionalProperties", "strict"
 class Dialect:
     """What differs between OpenAI's chat models. Numbers are tokens.
 
-    `reply`: priming beyond the usual; `history_text`: for each assistant text of the history; `tools`: for a tool
-    section on a message of its own, `tools_merged`: for one on a system message; `tool_call`: for each call; `forced`:
-    whether a forced function costs its name.
+    `message`: framing of a message, its role aside; `name`: beside a name's own tokens; `reply`: priming beyond the
+    usual; `history_text`: for each assistant text of the history; `tools`: for a tool section on a message of its own,
+    `tools_merged`: for one on a system message; `tool_call`: for each call; `forced`: whether a forced function costs
+    its name.
     """
 
     encoding: str = O200K
+    message: int = 3
+    name: int = 1
     reply: int = 0
     history_text: int = 0
     tools: int = -1
@@ -44,6 +45,7 @@ class Dialect:
     forced: bool = True
 
 
+FIRST: Final = Dialect(encoding=CL100K, message=4, name=-1)
 CLASSIC: Final = Dialect(encoding=CL100K)
 OMNI: Final = Dialect()
 REASONING: Final = Dialect(reply=-1)
@@ -95,13 +97,13 @@ def _message(message: Message, dialect: Dialect, names: Mapping[str, str]) -> in
     calls = _calls(message)
     cost = 0
     if text or not calls:
-        cost += _MESSAGE + tokens(dialect.encoding, role) + tokens(dialect.encoding, text)
+        cost += dialect.message + tokens(dialect.encoding, role) + tokens(dialect.encoding, text)
         cost += dialect.history_text if role == "assistant" else 0
         if message.get("name"):
-            cost += 1 + tokens(dialect.encoding, str(message["name"]))
+            cost += dialect.name + tokens(dialect.encoding, str(message["name"]))
     if len(calls) == 1:
         name, arguments = _call(calls[0])
-        cost += 2 + _MESSAGE + tokens(dialect.encoding, "assistant") + dialect.tool_call
+        cost += 2 + dialect.message + tokens(dialect.encoding, "assistant") + dialect.tool_call
         cost += tokens(dialect.encoding, f" to=functions.{name}") + tokens(dialect.encoding, arguments)
     elif calls:
         cost += _parallel_calls(calls, dialect)
@@ -113,7 +115,11 @@ def _parallel_calls(calls: Sequence[Mapping[str, Any]], dialect: Dialect) -> int
         f'{{"recipient_name":"functions.{name}","parameters":{arguments}}}'
         for name, arguments in (_call(call) for call in calls)
     )
-    cost = _MESSAGE + tokens(dialect.encoding, "assistant") + tokens(dialect.encoding, " to=multi_tool_use.parallel")
+    cost = (
+        dialect.message
+        + tokens(dialect.encoding, "assistant")
+        + tokens(dialect.encoding, " to=multi_tool_use.parallel")
+    )
     return (
         cost + _PARALLEL_CALLS + tokens(dialect.encoding, f'{{"tool_uses":[{uses}]}}') + dialect.tool_call * len(calls)
     )
@@ -122,12 +128,12 @@ def _parallel_calls(calls: Sequence[Mapping[str, Any]], dialect: Dialect) -> int
 def _result(message: Message, dialect: Dialect, names: Mapping[str, str]) -> int:
     name = names.get(str(message.get("tool_call_id", "")), "") or str(message.get("name") or "")
     text = text_of(message.get("content"))
-    return _MESSAGE + 1 + tokens(dialect.encoding, name) + tokens(dialect.encoding, text)
+    return dialect.message + 1 + tokens(dialect.encoding, name) + tokens(dialect.encoding, text)
 
 
 def _parallel_results(results: Sequence[Message], dialect: Dialect) -> int:
     joined = json.dumps([text_of(message.get("content")) for message in results])
-    return _MESSAGE + 1 + tokens(dialect.encoding, joined)
+    return dialect.message + 1 + tokens(dialect.encoding, joined)
 
 
 def _results(messages: Sequence[Message], start: int) -> list[Message]:
@@ -161,7 +167,7 @@ def _tools(request: Mapping[str, Any], messages: Sequence[Message], dialect: Dia
     host = next((m for m in messages if m.get("role") in ("system", "developer")), None)
     section = openai_tools.section(functions)
     if host is None:
-        whole = _MESSAGE + tokens(dialect.encoding, "system") + tokens(dialect.encoding, section) + dialect.tools
+        whole = dialect.message + tokens(dialect.encoding, "system") + tokens(dialect.encoding, section) + dialect.tools
     else:
         text = text_of(host.get("content"))
         joined = tokens(dialect.encoding, f"{text}\n\n{section}") - tokens(dialect.encoding, text)
