@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 from mn.context.working.v1 import artifact_pb2, card_pb2
 from mn_contract.names import format_ref
 from mn_engine.domain.access import OPEN
@@ -16,20 +18,19 @@ from mn_engine.wire.scalars import (
     decode_optional,
     decode_time,
     encode_acl,
-    encode_time,
+    split_time,
 )
+
+_KINDS: Final[dict[Kind, Any]] = {kind: card_pb2.CardKind.Value(f"CARD_KIND_{kind.name}") for kind in Kind}
+_STANCES: Final[dict[Stance, Any]] = {stance: card_pb2.Stance.Value(f"STANCE_{stance.name}") for stance in Stance}
+_VALIDATIONS: Final[dict[Validation, Any]] = {
+    value: card_pb2.Validation.Value(f"VALIDATION_{value.name}") for value in Validation
+}
 
 
 def decode_range(message: artifact_pb2.SourceRange) -> NewRange:
     """A range as a caller cites it."""
     return NewRange(artifact=message.artifact_sha256, start=message.start, end=message.end, sha256=message.sha256)
-
-
-def encode_range(source: SourceRange) -> artifact_pb2.SourceRange:
-    """A range with its hash."""
-    return artifact_pb2.SourceRange(
-        artifact_sha256=source.artifact, start=source.start, end=source.end, sha256=source.sha256
-    )
 
 
 def encode_artifact(artifact: Artifact) -> artifact_pb2.Artifact:
@@ -83,39 +84,36 @@ def decode_card(message: card_pb2.Card) -> NewCard:
 
 def encode_card(stored: StoredCard, conflicts: tuple[CardKey, ...], asker: Scope) -> card_pb2.Card:
     """A card as `asker` sees it: references are the asker's, the ACL is shown to its owner only."""
-    card = stored.card
-    message = card_pb2.Card(
-        ref=_ref(card.key, asker),
-        id=card.id,
-        kind=f"CARD_KIND_{card.kind.name}",
-        layer=LAYERS[card.kind][0],
-        text=card.text,
-        body=encode_range(card.body),
-        sources=[encode_range(source) for source in card.sources],
-        summary=card.summary,
-        topics=card.topics,
-        entities=card.entities,
-        stance=f"STANCE_{card.stance.name}",
-        claims=[card_pb2.Claim(claim=claim, stance=f"STANCE_{stance.name}") for claim, stance in card.claims],
-        validation=f"VALIDATION_{card.validation.name}",
-        confidence=card.confidence,
-        trust=card.trust,
-        source_url=card.source_url,
-        relations=[
-            card_pb2.Relation(type=relation.type, target=_ref(relation.target, asker)) for relation in card.relations
-        ],
-        occurrences=card.occurrences,
-        owner=card.owner,
-        revision=stored.revision,
-        superseded_revision=stored.superseded_revision or 0,
-        superseded_by="" if stored.superseded_by is None else _ref(stored.superseded_by, asker),
-        resolved_revision=stored.resolved_revision or 0,
-        conflicts=[_ref(key, asker) for key in conflicts],
-    )
-    _encode_times(card, message)
-    if card.owner == asker.principal and card.acl != OPEN:
-        message.acl.CopyFrom(encode_acl(card.acl))
+    message = card_pb2.Card()
+    fill_card(message, stored, conflicts, asker)
     return message
+
+
+def fill_card(message: card_pb2.Card, stored: StoredCard, conflicts: tuple[CardKey, ...], asker: Scope) -> None:
+    """The same, into an empty message that stands in its answer already: building it apart would copy it."""
+    card = stored.card
+    message.ref = _ref(card.key, asker)
+    message.id = card.id
+    message.kind = _KINDS[card.kind]
+    message.layer = LAYERS[card.kind][0]
+    message.text = card.text
+    message.stance = _STANCES[card.stance]
+    message.validation = _VALIDATIONS[card.validation]
+    message.occurrences = card.occurrences
+    message.owner = card.owner
+    message.revision = stored.revision
+    _fill_range(message.body, card.body)
+    for source in card.sources:
+        _fill_range(message.sources.add(), source)
+    _fill_optional(message, card, asker)
+    if stored.superseded_revision is not None:
+        message.superseded_revision = stored.superseded_revision
+    if stored.superseded_by is not None:
+        message.superseded_by = _ref(stored.superseded_by, asker)
+    if stored.resolved_revision is not None:
+        message.resolved_revision = stored.resolved_revision
+    if conflicts:
+        message.conflicts.extend(_ref(key, asker) for key in conflicts)
 
 
 def encode_receipts(receipt: BatchReceipt, asker: Scope) -> card_pb2.RecordEventsResponse:
@@ -135,11 +133,34 @@ def _encode_receipt(event: EventReceipt, asker: Scope) -> card_pb2.EventReceipt:
     )
 
 
-def _encode_times(card: Card, message: card_pb2.Card) -> None:
+def _fill_optional(message: card_pb2.Card, card: Card, asker: Scope) -> None:
+    """What most cards leave out."""
+    for name in ("summary", "source_url", "confidence", "trust"):
+        value = getattr(card, name)
+        if value not in ("", None):
+            setattr(message, name, value)
+    for name in ("topics", "entities"):
+        values = getattr(card, name)
+        if values:
+            getattr(message, name).extend(values)
+    for claim, stance in card.claims:
+        message.claims.add(claim=claim, stance=_STANCES[stance])
+    for relation in card.relations:
+        message.relations.add(type=relation.type, target=_ref(relation.target, asker))
     for name in ("occurred_at", "captured_at", "valid_from", "valid_until"):
         micros = getattr(card, name)
         if micros is not None:
-            getattr(message, name).CopyFrom(encode_time(micros))
+            stamp = getattr(message, name)
+            stamp.seconds, stamp.nanos = split_time(micros)
+    if card.owner == asker.principal and card.acl != OPEN:
+        message.acl.CopyFrom(encode_acl(card.acl))
+
+
+def _fill_range(message: artifact_pb2.SourceRange, source: SourceRange) -> None:
+    message.artifact_sha256 = source.artifact
+    message.start = source.start
+    message.end = source.end
+    message.sha256 = source.sha256
 
 
 def _ref(key: CardKey, asker: Scope) -> str:

@@ -189,7 +189,7 @@ CODECS: Final[Mapping[str, Codec]] = MappingProxyType(
                 "shares": decode_shares(m),
                 "cursor": m.cursor,
             },
-            encode=lambda packet, asker: packet_pb2.CompileResponse(packet=encode_packet(packet, asker)),
+            encode=encode_packet,
         ),
         "BeginInvocation": Codec(
             request=invocation_pb2.BeginInvocationRequest,

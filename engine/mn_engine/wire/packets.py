@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 from mn.context.working.v1 import packet_pb2
 from mn_engine.domain.cards import Kind
-from mn_engine.domain.packets import Coverage, Decision, Packet, Shares, Why
+from mn_engine.domain.packets import Coverage, Decision, Packet, Role, Shares, Why
 from mn_engine.domain.scope import Scope
-from mn_engine.wire.cards import encode_card
+from mn_engine.wire.cards import fill_card
 from mn_engine.wire.scalars import decode_enum
+
+_ROLES: Final[dict[Role, Any]] = {role: packet_pb2.ItemRole.Value(f"ITEM_ROLE_{role.name}") for role in Role}
 
 
 def decode_decision(message: packet_pb2.Decision) -> Decision:
@@ -56,22 +60,24 @@ def encode_coverage(coverage: Coverage) -> packet_pb2.Coverage:
     )
 
 
-def encode_packet(packet: Packet, asker: Scope) -> packet_pb2.Packet:
-    """A packet as `asker` sees it."""
-    return packet_pb2.Packet(
-        revision=packet.revision,
-        items=[
-            packet_pb2.PacketItem(
-                card=encode_card(item.stored, item.conflicts, asker),
-                role=f"ITEM_ROLE_{item.role.name}",
-                why=encode_why(item.why),
-                size_bytes=size,
-            )
-            for item, size in zip(packet.items, packet.sizes, strict=True)
-        ],
-        coverage=encode_coverage(packet.coverage),
-        cursor=packet.cursor,
-        size_bytes=packet.size,
-        digest=packet.digest,
-        newest_revision=packet.newest_revision,
-    )
+def encode_packet(packet: Packet, asker: Scope) -> packet_pb2.CompileResponse:
+    """The answer to Compile: a packet as `asker` sees it."""
+    answer = packet_pb2.CompileResponse()
+    message = answer.packet
+    message.revision = packet.revision
+    for item, size in zip(packet.items, packet.sizes, strict=True):
+        place = message.items.add()
+        fill_card(place.card, item.stored, item.conflicts, asker)
+        place.role = _ROLES[item.role]
+        place.size_bytes = size
+        why = place.why
+        why.retrievers.extend(item.why.retrievers)
+        why.matched_terms.extend(item.why.matched_terms)
+        why.rank = item.why.rank
+        why.score = item.why.score
+    message.coverage.CopyFrom(encode_coverage(packet.coverage))
+    message.cursor = packet.cursor
+    message.size_bytes = packet.size
+    message.digest = packet.digest
+    message.newest_revision = packet.newest_revision
+    return answer

@@ -40,7 +40,13 @@ def decode_time(message: Message, name: str, field: str) -> int | None:
 
 def encode_time(micros: int) -> Timestamp:
     """The timestamp of `micros`."""
-    return Timestamp(seconds=micros // 1_000_000, nanos=micros % 1_000_000 * 1000)
+    seconds, nanos = split_time(micros)
+    return Timestamp(seconds=seconds, nanos=nanos)
+
+
+def split_time(micros: int) -> tuple[int, int]:
+    """(seconds, nanoseconds) of a timestamp."""
+    return micros // 1_000_000, micros % 1_000_000 * 1000
 
 
 def decode_acl(message: Message, name: str) -> Acl:
