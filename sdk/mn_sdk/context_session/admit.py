@@ -28,7 +28,7 @@ ROUNDS_MAX: Final = 8
 _SHRINK_NUM, _SHRINK_DEN = 97, 100
 
 Compile = Callable[[int], packet_pb2.Packet]
-"""The packet for a budget in bytes, its sources verified. Raises NeedsPartition."""
+"""The packet for a budget in bytes; its sources are verified once it is chosen. Raises NeedsPartition."""
 Counter = Callable[[Mapping[str, Any], str], Count]
 """Counts a complete request for a model."""
 

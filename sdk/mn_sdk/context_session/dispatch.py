@@ -144,25 +144,24 @@ class Dispatcher:
         )
 
     def _admit(self, turning: Turning, call: ModelCall) -> tuple[Admitted, int]:
+        """The call that fits, and how many source ranges of its packet were checked: all of them, once it is known."""
         required = tuple(card for ref in turning.required_refs for card in self.recorder.cards_of(ref))
-        verified = 0
 
-        def compile_verified(budget_bytes: int) -> packet_pb2.Packet:
-            nonlocal verified
+        def compile_packet(budget_bytes: int) -> packet_pb2.Packet:
             self.lifetime.check()
-            request = packet_pb2.CompileRequest(
-                decision=turning.message(required),
-                budget_bytes=budget_bytes,
-                counter_evidence_share=self.policy.counter_evidence_share,
-                supporting_evidence_share=self.policy.supporting_evidence_share,
+            return self.client.compile(
+                packet_pb2.CompileRequest(
+                    decision=turning.message(required),
+                    budget_bytes=budget_bytes,
+                    counter_evidence_share=self.policy.counter_evidence_share,
+                    supporting_evidence_share=self.policy.supporting_evidence_share,
+                )
             )
-            packet = self.client.compile(request)
-            verified = verify(self.client, [item.card for item in packet.items])
-            return packet
 
         form = read_form(call.asked["messages"], turning.required_fields)
-        admission = Admission(policy=self.policy, call=call, form=form, compile=compile_verified, counter=self.counter)
-        return admission.admit(), verified
+        admission = Admission(policy=self.policy, call=call, form=form, compile=compile_packet, counter=self.counter)
+        admitted = admission.admit()
+        return admitted, verify(self.client, [item.card for item in admitted.packet.items])
 
     def _calls_max(self, turning: Turning) -> int | None:
         if self.policy.max_calls is None:

@@ -14,8 +14,12 @@ from mn_contract.canonical import encoded
 from mn_contract.errors import InvalidInput
 from mn_contract.names import check_claim, check_sha256, parse_ref
 
-KINDS: Final = {name.removeprefix("CARD_KIND_").lower(): number for name, number in card_pb2.CardKind.items() if number}
-STANCES: Final = {name.removeprefix("STANCE_").lower(): number for name, number in card_pb2.Stance.items() if number}
+KINDS: Final[dict[str, Any]] = {
+    name.removeprefix("CARD_KIND_").lower(): number for name, number in card_pb2.CardKind.items() if number
+}
+STANCES: Final[dict[str, Any]] = {
+    name.removeprefix("STANCE_").lower(): number for name, number in card_pb2.Stance.items() if number
+}
 TEXT: Final = "text/plain; charset=utf-8"
 JSON: Final = "application/json"
 _ACL_LISTS: Final = ("allow_principals", "allow_roles", "deny_principals", "deny_roles")
@@ -58,7 +62,7 @@ def read_record(record: Any) -> tuple[bytes, str]:
     return data, media_type
 
 
-def read_kind(kind: str, *, obligation: bool) -> int:
+def read_kind(kind: str, *, obligation: bool) -> Any:
     """The wire's number of a kind. Raises InvalidInput."""
     named = "obligation" if obligation else kind
     if named not in KINDS:
@@ -66,7 +70,7 @@ def read_kind(kind: str, *, obligation: bool) -> int:
     return KINDS[named]
 
 
-def read_stance(stance: str | None, field: str) -> int:
+def read_stance(stance: str | None, field: str) -> Any:
     """The wire's number of a stance; none is neutral. Raises InvalidInput."""
     if stance is None:
         return STANCES["neutral"]
@@ -85,7 +89,7 @@ def read_claims(claims: Mapping[str, str] | None, claim: str | None, stance: str
             raise InvalidInput("claim and claims disagree", field="claims")
         given[claim] = stance
     return [
-        card_pb2.Claim(claim=check_claim(name, "claims"), stance=_number(read_stance(said, "claims")))
+        card_pb2.Claim(claim=check_claim(name, "claims"), stance=read_stance(said, "claims"))
         for name, said in given.items()
     ]
 
@@ -140,10 +144,6 @@ def read_time(when: Any, field: str) -> Timestamp | None:
     except (ValueError, AttributeError, TypeError) as error:
         raise InvalidInput(f"{field} must be an RFC 3339 time such as 2026-01-02T03:04:05Z", field=field) from error
     return stamp
-
-
-def _number(stance: int) -> Any:
-    return stance
 
 
 def _utf8(text: str) -> bytes:

@@ -127,10 +127,10 @@ class ContextSession:
         data, media_type = read_record(record)
         readers = read_acl(acl)
         card = card_pb2.Card(
-            kind=read_kind(kind, obligation=obligation),  # type: ignore[arg-type]  # an enum is a number on the wire
+            kind=read_kind(kind, obligation=obligation),
             topics=tuple(topics),
             entities=tuple(entities),
-            stance=read_stance(None if claim is not None else stance, "stance"),  # type: ignore[arg-type]
+            stance=read_stance(None if claim is not None else stance, "stance"),
             claims=read_claims(claims, claim, stance),
             sources=read_sources(sources),
             confidence=confidence,

@@ -8,7 +8,8 @@ count.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any, Final, TypeVar
@@ -18,7 +19,7 @@ from mn_sdk.context_session import provider
 from mn_sdk.context_session.call import ModelCall, read_call
 from mn_sdk.context_session.decision import Turning
 from mn_sdk.context_session.dispatch import Dispatcher, Ready, Settled
-from mn_sdk.context_session.outcome import Outcome
+from mn_sdk.context_session.journal.holder import work
 from mn_sdk.context_session.report import TurnReport
 
 T = TypeVar("T")
@@ -74,28 +75,23 @@ class Turn:
 
     def call(self, arguments: Mapping[str, Any]) -> Any:
         """The managed call; `arguments` are those of litellm.completion."""
-        step = self._prepare(arguments)
-        if isinstance(step, Settled):
-            return self._answer(step)
-        # Within the dispatch litellm is itself again: what it calls in turn is part of this call.
-        token = _ambient.set(None)
-        try:
-            outcome: Outcome = provider.send(step.arguments)
-        finally:
-            _ambient.reset(token)
-        return self._answer(self._dispatcher.settle(step, outcome))
+        with work():
+            step = self._prepare(arguments)
+            if isinstance(step, Settled):
+                return self._answer(step)
+            with _unmanaged():
+                outcome = provider.send(step.arguments)
+            return self._answer(self._dispatcher.settle(step, outcome))
 
     async def acall(self, arguments: Mapping[str, Any]) -> Any:
         """The managed call; `arguments` are those of litellm.acompletion."""
-        step = await _in_thread(self._prepare, arguments, undo=self._dispatcher.withdraw)
-        if isinstance(step, Settled):
-            return self._answer(step)
-        token = _ambient.set(None)
-        try:
-            outcome = await provider.asend(step.arguments)
-        finally:
-            _ambient.reset(token)
-        return self._answer(await _in_thread(self._dispatcher.settle, step, outcome))
+        with work():
+            step = await _in_thread(self._prepare, arguments, undo=self._dispatcher.withdraw)
+            if isinstance(step, Settled):
+                return self._answer(step)
+            with _unmanaged():
+                outcome = await provider.asend(step.arguments)
+            return self._answer(await _in_thread(self._dispatcher.settle, step, outcome))
 
     def _prepare(self, arguments: Mapping[str, Any]) -> Ready | Settled:
         call = _read(arguments)
@@ -115,6 +111,16 @@ class Turn:
     def _answer(self, settled: Settled) -> Any:
         self._settled = settled
         return settled.response
+
+
+@contextmanager
+def _unmanaged() -> Iterator[None]:
+    """Within a dispatch litellm is itself again: what it calls in turn is part of this call."""
+    token = _ambient.set(None)
+    try:
+        yield
+    finally:
+        _ambient.reset(token)
 
 
 def _read(arguments: Mapping[str, Any]) -> ModelCall:

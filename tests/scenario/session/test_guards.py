@@ -14,7 +14,14 @@ from typing import Any
 import pytest
 
 from mn.context.working.v1 import artifact_pb2
-from mn_contract.errors import DependencyUnavailable, InvalidInput, SourceMismatch, UnmanagedCall
+from mn_contract.errors import (
+    AmbiguousInvocation,
+    DependencyUnavailable,
+    InvalidInput,
+    InvocationInFlight,
+    SourceMismatch,
+    UnmanagedCall,
+)
 from mn_contract.invocations import State
 from mn_sdk.client import WorkingMemoryClient, runtime_client
 from mn_sdk.context_session import AsyncContextSession, ContextSession, interception, provider
@@ -134,6 +141,43 @@ async def test_the_asynchronous_session_is_the_same_session(tmp_path: Path, upst
         assert await session.has_durable_response("d")
         assert (await session.memory_action("read_memory", {"item_id": "o1"}))["text"] == "Brackets nest"
     assert len(upstream.requests) == 1
+
+
+async def test_of_two_tasks_with_one_call_one_sends_and_the_other_is_told_to_wait(
+    tmp_path: Path, upstream: Upstream
+) -> None:
+    arrived, release = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def hold() -> None:
+        loop.call_soon_threadsafe(arrived.set)
+        release.wait(30)
+
+    upstream.hold = hold
+    async with AsyncContextSession(tmp_path, job_id="j", run_id="r", principal="p") as session:
+        first = asyncio.create_task(session.complete("d", messages=MESSAGES, **upstream.arguments))
+        await asyncio.wait_for(arrived.wait(), 30)
+        with pytest.raises(InvocationInFlight):
+            await session.complete("d", messages=MESSAGES, **upstream.arguments)
+        release.set()
+        assert (await first).choices[0].message.content == "yes"
+    assert len(upstream.requests) == 1
+
+
+def test_an_interrupt_between_claim_and_send_is_known_at_once(
+    session: ContextSession, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(arguments: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(provider, "send", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            session.complete("d", messages=MESSAGES, **upstream.arguments)
+    with pytest.raises(AmbiguousInvocation):
+        session.complete("d", messages=MESSAGES, **upstream.arguments)
+    session.reconcile("d", not_executed=True, evidence="nothing was sent")
+    assert session.complete("d", messages=MESSAGES, **upstream.arguments).choices
 
 
 async def test_a_task_that_is_cancelled_during_its_call_leaves_it_ambiguous(tmp_path: Path, upstream: Upstream) -> None:

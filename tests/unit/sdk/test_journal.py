@@ -135,6 +135,16 @@ def test_a_process_id_that_was_given_out_again_is_another_holder() -> None:
     assert holder.is_gone(f"{host}/{pid}/1/{thread}")
 
 
+def test_a_piece_of_work_is_gone_when_it_has_ended() -> None:
+    with holder.work():
+        first = holder.own_holder()
+        with holder.work():
+            assert holder.own_holder() != first
+        assert holder.own_holder() == first
+        assert not holder.is_gone(first)
+    assert holder.is_gone(first)
+
+
 @pytest.mark.parametrize("other", ["", "elsewhere/1/1/1", "w1", "a/b/c/d"])
 def test_nothing_is_claimed_of_holders_on_other_machines(other: str) -> None:
     assert not holder.is_gone(other)

@@ -1,30 +1,52 @@
-"""Who holds a claim: host, process, its start time, thread; and whether a holder is provably gone.
+"""Who holds a claim: host, process, its start time, and the piece of work in it; and whether a holder is provably gone.
 
 A process id alone is not an identity: it is used again. The host part tells machines, boots and process namespaces
 apart, so that only a holder of this very process table is ever called dead. Where the start time cannot be read,
-nothing is proved by it, and a claim simply runs out.
+nothing is proved by it, and a claim simply runs out. Within this process a piece of work is gone once it has ended, so
+that what an interrupt left behind is known at once, and two tasks of one thread are two holders.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import os
 import platform
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
+from typing import Final
 
-_UNKNOWN = "0"
+_UNKNOWN: Final = "0"
+_numbers: Final = itertools.count(1)
+_working: Final[set[str]] = set()
+_work: Final[ContextVar[str]] = ContextVar("mn_work", default="")
+
+
+@contextmanager
+def work() -> Iterator[None]:
+    """A piece of work: what is claimed inside, in this context and its copies, is held by it and by nothing else."""
+    name = f"w{next(_numbers)}"
+    _working.add(name)
+    token = _work.set(name)
+    try:
+        yield
+    finally:
+        _work.reset(token)
+        _working.discard(name)
 
 
 def own_holder() -> str:
-    """The identity of this process and thread, as an id of the contract."""
+    """The identity of this process and piece of work (outside of one: thread), as an id of the contract."""
     pid = os.getpid()
-    return f"{_host()}/{pid}/{_start_time(pid)}/{threading.get_ident()}"
+    return f"{_host()}/{pid}/{_start_time(pid)}/{_work.get() or threading.get_ident()}"
 
 
 def is_gone(holder: str) -> bool:
-    """Whether the holder's process has provably ended. False for another machine's, and where nothing is proved."""
+    """Whether the holder has provably ended. False for another machine's, and where nothing is proved."""
     parts = holder.split("/")
     if len(parts) != 4 or parts[0] != _host() or not parts[1].isdecimal():
         return False
@@ -36,7 +58,9 @@ def is_gone(holder: str) -> bool:
     except PermissionError:
         pass
     started = _start_time(pid)
-    return _UNKNOWN not in (started, parts[2]) and started != parts[2]
+    if _UNKNOWN not in (started, parts[2]) and started != parts[2]:
+        return True
+    return pid == os.getpid() and parts[3].startswith("w") and parts[3] not in _working
 
 
 @functools.cache
