@@ -74,9 +74,12 @@ class WorkingMemoryClient:
         header = artifact_pb2.ArtifactHeader(media_type=media_type, acl=acl)
 
         def requests() -> Iterator[artifact_pb2.PutArtifactRequest]:
+            running = hashlib.sha256()
             yield artifact_pb2.PutArtifactRequest(header=header)
             for chunk in _chunks(source):
+                running.update(chunk)
                 yield artifact_pb2.PutArtifactRequest(chunk=chunk)
+            yield artifact_pb2.PutArtifactRequest(end=artifact_pb2.ArtifactEnd(sha256=running.hexdigest()))
 
         stored: artifact_pb2.PutArtifactResponse = self.call("PutArtifact", requests())
         artifact = stored.artifact

@@ -5,6 +5,7 @@ Uploads decode an iterator of requests; streams encode one answer at a time. Key
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -15,7 +16,9 @@ from google.protobuf.message import Message
 from mn.context.working.v1 import artifact_pb2, card_pb2, invocation_pb2, packet_pb2, run_pb2
 from mn_contract.errors import InvalidInput
 from mn_contract.invocations import Begin
+from mn_contract.names import check_sha256
 from mn_engine.domain.access import OPEN
+from mn_engine.domain.artifacts import check_hash
 from mn_engine.domain.packets import Decision
 from mn_engine.domain.requests import BYTES_MEDIA_TYPE
 from mn_engine.domain.scope import Scope
@@ -43,10 +46,17 @@ def _decode_put(requests: Iterator[artifact_pb2.PutArtifactRequest]) -> Argument
         raise InvalidInput("an upload begins with its header", field="header")
 
     def chunks() -> Iterator[bytes]:
+        running = hashlib.sha256()
         for request in requests:
-            if request.WhichOneof("part") != "chunk":
-                raise InvalidInput("an upload has one header, and chunks after it", field="chunk")
+            part = request.WhichOneof("part")
+            if part == "end":
+                check_hash(running.hexdigest(), check_sha256(request.end.sha256, "end.sha256"))
+                return
+            if part != "chunk":
+                raise InvalidInput("an upload has one header, chunks after it, and an end", field="chunk")
+            running.update(request.chunk)
             yield request.chunk
+        raise InvalidInput("the upload broke off before its end; nothing was kept", field="end")
 
     header = first.header
     return {

@@ -66,6 +66,8 @@ def put(
         yield artifact_pb2.PutArtifactRequest(header=artifact_pb2.ArtifactHeader(media_type=media_type, **header))
         for start in range(0, len(data), chunk):
             yield artifact_pb2.PutArtifactRequest(chunk=data[start : start + chunk])
+        end = artifact_pb2.ArtifactEnd(sha256=hashlib.sha256(data).hexdigest())
+        yield artifact_pb2.PutArtifactRequest(end=end)
 
     artifact: artifact_pb2.Artifact = transport.call("PutArtifact", requests()).artifact
     return artifact

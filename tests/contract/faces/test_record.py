@@ -189,6 +189,16 @@ def test_an_upload_that_is_not_what_was_expected_leaves_nothing(faces: Faces) ->
         alice.call("PutArtifact", iter([artifact_pb2.PutArtifactRequest(chunk=b"no header")]))
     with pytest.raises(InvalidInput):
         alice.call("PutArtifact", iter([]))
+    header = artifact_pb2.PutArtifactRequest(header=artifact_pb2.ArtifactHeader(media_type="text/plain"))
+    chunk = artifact_pb2.PutArtifactRequest(chunk=data)
+    with pytest.raises(InvalidInput) as broken:
+        alice.call("PutArtifact", iter([header, chunk]))
+    assert broken.value.field == "end", "a stream that breaks off looks like one that ends"
+    with pytest.raises(SourceMismatch):
+        alice.call(
+            "PutArtifact",
+            iter([header, chunk, artifact_pb2.PutArtifactRequest(end=artifact_pb2.ArtifactEnd(sha256="0" * 64))]),
+        )
     with pytest.raises(NotFound):
         alice.call("StatArtifact", artifact_pb2.StatArtifactRequest(sha256=hashlib.sha256(data).hexdigest()))
 

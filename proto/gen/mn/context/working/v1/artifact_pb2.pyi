@@ -49,13 +49,21 @@ class ArtifactHeader(_message.Message):
     acl: Acl
     def __init__(self, media_type: _Optional[str] = ..., expected_sha256: _Optional[str] = ..., acl: _Optional[_Union[Acl, _Mapping]] = ...) -> None: ...
 
+class ArtifactEnd(_message.Message):
+    __slots__ = ("sha256",)
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    sha256: str
+    def __init__(self, sha256: _Optional[str] = ...) -> None: ...
+
 class PutArtifactRequest(_message.Message):
-    __slots__ = ("header", "chunk")
+    __slots__ = ("header", "chunk", "end")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
     header: ArtifactHeader
     chunk: bytes
-    def __init__(self, header: _Optional[_Union[ArtifactHeader, _Mapping]] = ..., chunk: _Optional[bytes] = ...) -> None: ...
+    end: ArtifactEnd
+    def __init__(self, header: _Optional[_Union[ArtifactHeader, _Mapping]] = ..., chunk: _Optional[bytes] = ..., end: _Optional[_Union[ArtifactEnd, _Mapping]] = ...) -> None: ...
 
 class PutArtifactResponse(_message.Message):
     __slots__ = ("artifact",)
