@@ -1,11 +1,12 @@
 """A process that writes from several threads until it is killed, and says on standard output what was acknowledged.
 
-`python -m tests.crash.burst RECORD SEED`: each line is one write, named before it is tried and told again once it was
-acknowledged, so that the reader knows what may be there without an acknowledgement.
+`python -m tests.crash.burst RECORD SEED [WRITES]`: each line is one write, named before it is tried and told again once
+it was acknowledged, so that the reader knows what may be there without an acknowledgement.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 import threading
@@ -16,17 +17,24 @@ from mn_engine.store.duckdb import DuckDBStore
 from tests.storing import KEY, artifact, batch, bulk, card, event, open_run, supersedes
 
 THREADS = 8
-WRITES_MAX = 400
+WRITES_MAX = 3200
 LARGE_BYTES = 100_000
 
 _out = threading.Lock()
+_watched = os.environ.get("MN_POWER_DIR")
+_told = os.open(f"{_watched}/acknowledged", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) if _watched else None
+"""Under the power-loss shim, lines go to a file that it watches, so that they stand in its log in their order."""
 
 
 def tell(*words: object) -> None:
     """One line, whole, at once."""
+    line = " ".join(map(str, words)) + "\n"
     with _out:
-        sys.stdout.write(" ".join(map(str, words)) + "\n")
-        sys.stdout.flush()
+        if _told is not None:
+            os.write(_told, line.encode())
+        else:
+            sys.stdout.write(line)
+            sys.stdout.flush()
 
 
 def large(seed: str) -> bytes:
@@ -59,12 +67,13 @@ def write(store: DuckDBStore, name: str, rng: random.Random) -> None:
 def main() -> None:
     """Writes until it is killed, or until there is nothing left to write."""
     path, seed = Path(sys.argv[1]), sys.argv[2]
+    writes = int(sys.argv[3]) if len(sys.argv) > 3 else WRITES_MAX
     store = DuckDBStore(path, free_bytes_floor=0)
     open_run(store)
 
     def work(thread: int) -> None:
         rng = random.Random(f"{seed}/{thread}")
-        for number in range(WRITES_MAX):
+        for number in range(writes // THREADS or 1):
             write(store, f"s{seed}-t{thread}-n{number}", rng)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(THREADS)]
