@@ -119,12 +119,12 @@ def check_deadline(expired: Expired) -> None:
 
 
 def _check_cards(events: list[PreparedEvent], known: Known) -> None:
-    added: set[CardKey] = set()
+    added: dict[CardKey, None] = {}  # in the batch's order: the clash that is told is the first one
     for event in events:
         for prepared in event.cards:
             if prepared.card.key in added:
                 raise clash(prepared.card.key)
-            added.add(prepared.card.key)
+            added[prepared.card.key] = None
     named = {
         target
         for event in events
@@ -133,8 +133,9 @@ def _check_cards(events: list[PreparedEvent], known: Known) -> None:
             *(relation.target for prepared in event.cards for relation in prepared.card.relations),
         )
     }
-    there = known.has_cards(added | named)
-    for key in added & there:
-        raise clash(key)
-    if named - added - there:
+    there = known.has_cards(named | added.keys())
+    for key in added:
+        if key in there:
+            raise clash(key)
+    if named - added.keys() - there:
         raise NotFound("a card that the event points at is not in this run")
