@@ -103,8 +103,9 @@ def fill_card(message: card_pb2.Card, stored: StoredCard, conflicts: tuple[CardK
     message.owner = card.owner
     message.revision = stored.revision
     _fill_range(message.body, card.body)
-    for source in card.sources:
-        _fill_range(message.sources.add(), source)
+    if card.sources != (card.body,):
+        for source in card.sources:
+            _fill_range(message.sources.add(), source)
     _fill_optional(message, card, asker)
     if stored.superseded_revision is not None:
         message.superseded_revision = stored.superseded_revision
