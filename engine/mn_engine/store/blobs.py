@@ -12,13 +12,13 @@ import errno
 import hashlib
 import os
 import secrets
-import shutil
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from mn_contract.errors import InvalidInput, NotFound, StorageFull
+from mn_contract.errors import DependencyUnavailable, InvalidInput, NotFound, StorageFull
 from mn_contract.limits import ARTIFACT_BYTES_MAX, ARTIFACT_INLINE_BYTES_MAX
 from mn_engine.domain.artifacts import check_range
 
@@ -31,7 +31,7 @@ class BlobStore:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._lock = threading.Lock()
-        self._arriving: set[str] = set()
+        self._arriving: Counter[str] = Counter()
 
     def arrive(self, run_key: str) -> Arrival:
         """Begins a blob."""
@@ -40,35 +40,37 @@ class BlobStore:
     def read(self, run_key: str, sha256: str, start: int, end: int) -> bytes:
         """Bytes [start, end). Raises NotFound where the file is gone, InvalidInput past its end."""
         try:
-            descriptor = os.open(self.root / run_key / sha256, os.O_RDONLY | os.O_CLOEXEC)
+            with _typed():
+                descriptor = os.open(self.root / run_key / sha256, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError as error:
             raise NotFound("an artifact's file is gone from the record's folder") from error
         try:
-            check_range(os.fstat(descriptor).st_size, start, end)
-            return os.pread(descriptor, end - start, start)
+            with _typed():
+                check_range(os.fstat(descriptor).st_size, start, end)
+                return os.pread(descriptor, end - start, start)
         finally:
             os.close(descriptor)
 
     def remove_run(self, run_key: str) -> int:
-        """Unlinks all blobs of a run; answers their bytes."""
+        """Unlinks all blobs of a run, those on their way in included; answers their bytes."""
         folder = self.root / run_key
         if not folder.is_dir():
             return 0
-        freed = sum(file.stat().st_size for file in folder.iterdir())
-        shutil.rmtree(folder)
+        freed = sum(_unlink(file) for file in folder.iterdir())
+        with contextlib.suppress(OSError):  # an upload that has just begun has a file in it, and will take it away
+            folder.rmdir()
         sync_directory(self.root)
         return freed
 
     def sweep(self, cited: Iterable[tuple[str, str]]) -> int:
         """Unlinks what is neither cited, as (run_key, sha256), nor arriving; answers the bytes given back."""
-        keep = set(cited)
+        keep = {f"{run_key}/{sha256}" for run_key, sha256 in cited}
         freed = 0
         with self._lock:
             for file in list(self._files()):
                 name = f"{file.parent.name}/{file.name}"
-                if (file.parent.name, file.name) not in keep and name not in self._arriving:
-                    freed += file.stat().st_size
-                    file.unlink()
+                if name not in keep and not self._arriving[name]:
+                    freed += _unlink(file)
         return freed
 
     def _files(self) -> Iterator[Path]:
@@ -80,12 +82,14 @@ class BlobStore:
     def announce(self, name: str) -> None:
         """A file that must not be swept yet."""
         with self._lock:
-            self._arriving.add(name)
+            self._arriving[name] += 1
 
     def settle(self, name: str) -> None:
         """A file that is cited by now, or gone."""
         with self._lock:
-            self._arriving.discard(name)
+            self._arriving[name] -= 1
+            if not self._arriving[name]:
+                del self._arriving[name]
 
 
 class Arrival:
@@ -123,7 +127,7 @@ class Arrival:
                 return
             chunk = bytes(self._head)
             self._open()
-        with _full_is_typed():
+        with _typed():
             write_all(self._descriptor, chunk)
 
     def settle_file(self) -> None:
@@ -132,14 +136,13 @@ class Arrival:
         assert self._path is not None, "there is no file"
         target = self._path.with_name(self.sha256)
         self._announce(target.name)
-        with _full_is_typed():
+        with _typed():
             os.fsync(self._descriptor)
-        self._close()
-        os.rename(self._path, target)
-        self._path = None
-        sync_directory(target.parent)
-        sync_directory(self._blobs.root)
-        sync_directory(self._blobs.root.parent)
+            self._close()
+            os.rename(self._path, target)
+            self._path = None
+            for folder in (target.parent, self._blobs.root, self._blobs.root.parent):
+                sync_directory(folder)
 
     def end(self) -> None:
         """Forgets what is temporary. Idempotent."""
@@ -158,7 +161,7 @@ class Arrival:
 
     def _open(self) -> None:
         folder = self._blobs.root / self._run_key
-        with _full_is_typed():
+        with _typed():
             folder.mkdir(parents=True, exist_ok=True)
             self._path = folder / (secrets.token_hex(16) + _TEMPORARY)
             self._announce(self._path.name)
@@ -173,6 +176,15 @@ class Arrival:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+def _unlink(file: Path) -> int:
+    try:
+        size = file.stat().st_size
+        file.unlink()
+    except FileNotFoundError:  # its upload has ended meanwhile
+        return 0
+    return size
 
 
 def write_all(descriptor: int, data: bytes) -> None:
@@ -192,10 +204,15 @@ def sync_directory(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _full_is_typed() -> Iterator[None]:
+def _typed() -> Iterator[None]:
+    """Errors of the disk as the contract's. A file that is gone stays FileNotFoundError: only callers know why."""
     try:
         yield
+    except FileNotFoundError:
+        raise
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise StorageFull("the disk is full; the artifact was not kept. Make room and retry") from error
-        raise
+        raise DependencyUnavailable(
+            f"the record's folder of artifacts cannot be used: {error.strerror}", dependency="store"
+        ) from error

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeVar
@@ -199,17 +200,15 @@ class DuckDBStore:
         head.check_writable()
         head.check_room(arrival.size + len(chunk))
         self._check_room(len(chunk), False)
-        arrival.write(chunk)
+        with self._gone_where_cleared(run_key):
+            arrival.write(chunk)
 
     def keep_upload(self, run_key: str, handle: Artifact, arrival: Arrival) -> Artifact:
         """Commits an upload's handle; its bytes are in a durable file by then, or travel with it."""
         data = arrival.inline
         if data is None:
-            try:
+            with self._gone_where_cleared(run_key):
                 arrival.settle_file()
-            except FileNotFoundError:
-                self.run(run_key).check_writable()  # clearing the run has taken the file away
-                raise
         kept: Artifact = self._writer.write(lambda planning: plans.plan_handle(planning, run_key, handle, data))
         return kept
 
@@ -299,6 +298,15 @@ class DuckDBStore:
                 free_bytes=free,
                 floor_bytes=self._floor,
             )
+
+    @contextlib.contextmanager
+    def _gone_where_cleared(self, run_key: str) -> Iterator[None]:
+        """Clearing a run and compacting takes the files of its uploads away."""
+        try:
+            yield
+        except FileNotFoundError:
+            self.run(run_key).check_writable()
+            raise
 
     def _range(self, run_key: str, blobs: dict[str, bytes | None], span: tuple[str, int, int]) -> bytes:
         sha256, start, end = span
