@@ -11,7 +11,7 @@ import contextlib
 import ctypes
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -20,10 +20,10 @@ import pyarrow as pa
 
 from mn_contract.errors import ContextBudgetExceeded, ContextError, DependencyUnavailable, RecordInUse, StorageFull
 from mn_engine.store.blobs import sync_directory
+from mn_engine.store.duckdb.gate import Gate
 from mn_engine.store.duckdb.schema import SETTINGS, Settings
 from mn_engine.store.forks import tell_when_forked
 
-_WAIT_SECONDS: Final = 30.0
 _FULL_MARKS: Final = ("no space left", "disk full", "file too large", "quota exceeded")
 _Answer = TypeVar("_Answer")
 
@@ -39,8 +39,7 @@ class Database:
         self._path = path
         self._settings = {**SETTINGS, **(settings or {})}
         self._pid = os.getpid()
-        self._readers = readers
-        self._slots = threading.Semaphore(readers)
+        self._gate = Gate(readers)
         self._lock = threading.Lock()
         self._root: duckdb.DuckDBPyConnection | None = None
         self._writer: duckdb.DuckDBPyConnection | None = None
@@ -62,32 +61,20 @@ class Database:
         """What `question` answers over a reader's connection; waits for a free one. Errors of DuckDB come out as the
         contract's, RecordLost where the database must be restored first."""
         self.check_process()
-        if not self._slots.acquire(timeout=_WAIT_SECONDS):
-            raise DependencyUnavailable("every reader of the record is busy", dependency="store", retry_after_ms=1000)
-        try:
-            cursor = self._take()
+        with self._gate.reader():
             try:
-                return question(cursor)
-            finally:
-                self._idle.append(cursor)
-        except duckdb.Error as error:
-            raise translated(error) from error
-        finally:
-            self._slots.release()
+                cursor = self._take()
+                try:
+                    return question(cursor)
+                finally:
+                    self._idle.append(cursor)
+            except duckdb.Error as error:
+                raise translated(error) from error
 
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """No reader is in here meanwhile. Raises DependencyUnavailable where readers do not come out in time."""
-        taken = 0
-        try:
-            for _ in range(self._readers):
-                if not self._slots.acquire(timeout=_WAIT_SECONDS):
-                    raise DependencyUnavailable("the record is being read", dependency="store", retry_after_ms=1000)
-                taken += 1
-            yield
-        finally:
-            for _ in range(taken):
-                self._slots.release()
+    def close(self) -> None:
+        """Lets go of the file, after those who read it."""
+        with self._gate.alone():
+            self._let_go()
 
     def restore(self) -> None:
         """Opens the file again where the open database is of no more use. For the writer's thread."""
@@ -101,20 +88,19 @@ class Database:
         """Opens the file where an earlier attempt to open it again has failed. For the writer's thread."""
         self.check_process()
         if self._root is None:
-            with self.alone():
+            with self._gate.alone():
                 self._open()
 
     def reopen(self, *, meanwhile: Callable[[], None] = lambda: None) -> None:
         """Closes every connection, does something with the closed file, and opens it anew. For the writer's thread."""
-        with self.alone():
-            self.let_go()
+        with self._gate.alone():
+            self._let_go()
             try:
                 meanwhile()
             finally:
                 self._open()
 
-    def let_go(self) -> None:
-        """Closes every connection, so that the file can be replaced. Only inside `alone`."""
+    def _let_go(self) -> None:
         with self._lock:
             for connection in reversed(self._made):
                 with contextlib.suppress(duckdb.Error):  # an invalidated database says so once more
@@ -149,7 +135,7 @@ class Database:
             self._writer = self._root.cursor()
             self._made.append(self._writer)
         except duckdb.Error as error:
-            self.let_go()
+            self._let_go()
             raise _unopened(error) from error
 
     def _take(self) -> duckdb.DuckDBPyConnection:

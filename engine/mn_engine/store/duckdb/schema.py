@@ -155,7 +155,11 @@ def migrate(connection: duckdb.DuckDBPyConnection, now: int) -> None:
         )
     for version in range(found[0], VERSION):
         connection.execute("BEGIN")
-        for statement in MIGRATIONS[version]:
-            connection.execute(statement)
-        connection.execute("INSERT INTO schema_versions VALUES (?, ?)", [version + 1, now])
+        try:
+            for statement in MIGRATIONS[version]:
+                connection.execute(statement)
+            connection.execute("INSERT INTO schema_versions VALUES (?, ?)", [version + 1, now])
+        except duckdb.Error:
+            connection.execute("ROLLBACK")
+            raise
         connection.execute("COMMIT")

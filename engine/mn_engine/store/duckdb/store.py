@@ -270,8 +270,7 @@ class DuckDBStore:
 
     def _let_go(self) -> None:
         try:
-            with self._database.alone():
-                self._database.let_go()
+            self._database.close()
         finally:
             self._lock.release()
 
