@@ -1,89 +1,136 @@
-"""A process that writes from several threads until it is killed, and says on standard output what was acknowledged.
+"""A burst of writes by several threads, and what must be true of it whenever it is cut off.
 
-`python -m tests.crash.burst RECORD SEED [WRITES]`: each line is one write, named before it is tried and told again once
-it was acknowledged, so that the reader knows what may be there without an acknowledgement.
+Run as a program, it writes until it is killed or done and tells of each acknowledgement, to standard output or to the
+journal of powerloss.c. Every event adds three cards, two relations, an ending and four artifacts, so that a half one
+shows; every few events a blob is put; now and then the record is compacted.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import random
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from mn_engine.domain.access import OPEN
+from mn_engine.domain.cards import CardKey, Relation, ordinal_of, revision_of
+from mn_engine.domain.events import PreparedEvent
+from mn_engine.domain.runs import EMPTY_ROOT, next_root
 from mn_engine.store.duckdb import DuckDBStore
-from tests.storing import KEY, artifact, batch, bulk, card, event, open_run, supersedes
+from mn_engine.store.port import Store
+from tests.storing import KEY, NOW, artifact, batch, card, event, open_run, sha, supersedes
 
-THREADS = 8
-WRITES_MAX = 3200
-LARGE_BYTES = 100_000
-
-_out = threading.Lock()
-_watched = os.environ.get("MN_POWER_DIR")
-_told = os.open(f"{_watched}/acknowledged", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) if _watched else None
-"""Under the power-loss shim, lines go to a file that it watches, so that they stand in its log in their order."""
+CARDS = 3
+BLOB_EACH = 5
+GONE = "gone"
 
 
-def tell(*words: object) -> None:
-    """One line, whole, at once."""
-    line = " ".join(map(str, words)) + "\n"
-    with _out:
-        if _told is not None:
-            os.write(_told, line.encode())
-        else:
-            sys.stdout.write(line)
-            sys.stdout.flush()
+def event_of(thread: int, number: int) -> PreparedEvent:
+    """The event of a thread's turn: the same whoever asks."""
+    name = f"{thread}-{number}"
+    noise = random.Random(name).randbytes(700).hex()
+    follows = (Relation("follows", CardKey("ada", f"{name}-0")),)
+    ends = supersedes(f"{thread}-{number - 1}-0") if number else supersedes(f"{name}-0")
+    cards = [
+        card(f"{name}-0", f"{name}-0 {noise}"),
+        card(f"{name}-1", f"{name}-1 {noise}", relations=follows),
+        card(f"{name}-2", f"{name}-2 {noise}", relations=ends),
+    ]
+    puts = tuple(artifact(made.card.text.encode()) for made in cards)
+    return event(name, *cards, artifacts=(*puts, artifact(f"source of {name}".encode())))
 
 
-def large(seed: str) -> bytes:
-    """Bytes of an artifact that lies in a file of its own."""
-    return random.Random(seed).randbytes(LARGE_BYTES)
+def blob_of(thread: int, number: int) -> bytes:
+    """The blob of a thread's turn."""
+    return random.Random(f"blob {thread} {number}").randbytes(80_000)
 
 
-def write(store: DuckDBStore, name: str, rng: random.Random) -> None:
-    """One write of some kind, told once it was acknowledged."""
-    kind = rng.choice(["event", "event", "event", "blob", "bulk"])
-    tell("try", kind, name)
-    if kind == "event":
-        first = card(f"{name}/1")
-        second = card(f"{name}/2", relations=supersedes(f"{name}/1"))
-        done = event(name, first, second, artifacts=(artifact(name.encode()),))
-        tell("ack", kind, name, store.commit(batch(done)).events[0].revision)
-    elif kind == "blob":
-        upload = store.upload(KEY)
-        data = large(name)
-        upload.write(data[:60_000])
-        upload.write(data[60_000:])
-        kept = upload.finish(media_type="text/plain", owner="ada", acl=OPEN, expected_sha256="")
-        tell("ack", kind, name, kept.sha256)
-    else:
-        table = bulk(*(card(f"{name}/{place}") for place in range(50)))
-        receipt = store.commit_table(KEY, owner="ada", key=name, fingerprint="f" * 64, cards=table)
-        tell("ack", kind, name, receipt.events[0].revision)
+def write(store: Store, thread: int, events: int, told: Callable[[str], None]) -> None:
+    """One thread's part of the burst."""
+    for number in range(events):
+        store.commit(batch(event_of(thread, number)))
+        told(f"event {thread} {number}")
+        if number % BLOB_EACH == 0:
+            arriving = store.upload(KEY)
+            arriving.write(blob_of(thread, number))
+            arriving.finish(media_type="a/b", owner="ada", acl=OPEN, expected_sha256="")
+            told(f"blob {thread} {number}")
 
 
-def main() -> None:
-    """Writes until it is killed, or until there is nothing left to write."""
-    path, seed = Path(sys.argv[1]), sys.argv[2]
-    writes = int(sys.argv[3]) if len(sys.argv) > 3 else WRITES_MAX
-    store = DuckDBStore(path, free_bytes_floor=0)
+def check(store: Store, told: list[str]) -> list[str]:
+    """What is wrong with a record of which these acknowledgements were told: what was lost, and what is half there."""
+    wrong = [f"lost: {name}" for name in told if not _is_there(store, name)]
+    head = store.run(KEY)
+    columns = store.index_columns(KEY, after=0, upto=head.revision)
+    ids: dict[int, list[str]] = {}
+    for ordinal, card_id in zip(columns.cards["ordinal"].to_pylist(), columns.cards["id"].to_pylist(), strict=True):
+        ids.setdefault(revision_of(ordinal), []).append(card_id)
+    if sorted(ids) != list(range(1, head.revision + 1)):
+        wrong.append(f"revisions {sorted(ids)} of {head.revision}")
+    root, stored = EMPTY_ROOT, 0
+    for revision in sorted(ids):
+        thread, number, _ = map(int, ids[revision][0].split("-"))
+        made = event_of(thread, number)
+        if ids[revision] != [prepared.card.id for prepared in made.cards]:
+            wrong.append(f"half there: {ids[revision]}")
+        if store.event(KEY, "ada", made.key) is None:
+            wrong.append(f"no receipt: {made.key}")
+        spans = [(put.handle.sha256, 0, put.handle.size) for put in made.artifacts]
+        if store.read_ranges(KEY, spans) != [put.data for put in made.artifacts]:
+            wrong.append(f"other bytes: {made.key}")
+        root = next_root(root, revision, [made.fingerprint])
+        stored += made.card_bytes + sum(put.handle.size for put in made.artifacts)
+    for name, rows, each in (("relations", columns.relations, 2), ("endings", columns.endings, 1)):
+        if rows.num_rows != each * len(ids):
+            wrong.append(f"{rows.num_rows} {name} of {len(ids)} events")
+    if head.root != root:
+        wrong.append("another root")
+    if (head.stored_bytes - stored) % len(blob_of(0, 0)):
+        wrong.append("another number of stored bytes")
+    store.cards(KEY, [ordinal_of(revision, 0) for revision in ids], revision=head.revision)
+    return wrong
+
+
+def _is_there(store: Store, told: str) -> bool:
+    what, thread, number = told.split()
+    if what == "event":
+        return store.event(KEY, "ada", f"{thread}-{number}") is not None
+    data = blob_of(int(thread), int(number))
+    return bool(store.artifacts(KEY, sha(data))) and store.read_ranges(KEY, [(sha(data), 0, len(data))]) == [data]
+
+
+def run(path: Path, threads: int, events: int, compactions: int, told: Callable[[str], None]) -> None:
+    """The burst."""
+    store = DuckDBStore(path, free_bytes_floor=0, settings={"wal_autocheckpoint": "256KB"})
     open_run(store)
-
-    def work(thread: int) -> None:
-        rng = random.Random(f"{seed}/{thread}")
-        for number in range(writes // THREADS or 1):
-            write(store, f"s{seed}-t{thread}-n{number}", rng)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(THREADS)]
-    for thread in threads:
+    told("open")
+    store.clear_run(open_run(store, GONE), reason="", now=NOW)
+    running = [threading.Thread(target=write, args=(store, thread, events, told)) for thread in range(threads)]
+    for thread in running:
         thread.start()
-    for thread in threads:
+    for _ in range(compactions):
+        store.compact()
+    for thread in running:
         thread.join()
-    tell("end")
     store.close()
 
 
+def _to_output(text: str) -> None:
+    os.write(1, f"{text}\n".encode())  # one write, so that lines of many threads do not mix
+
+
+def _to_journal(text: str) -> None:
+    ctypes.CDLL(None).powerloss_note(text.encode())
+
+
 if __name__ == "__main__":
-    main()
+    run(
+        Path(sys.argv[1]),
+        int(sys.argv[2]),
+        int(sys.argv[3]),
+        int(sys.argv[4]),
+        _to_journal if os.environ.get("POWERLOSS_JOURNAL") else _to_output,
+    )

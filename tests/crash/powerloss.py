@@ -1,128 +1,250 @@
-"""What a power loss leaves: replays a log of changes and syncs (powerloss.c), keeping only what was durable.
+"""A disk that loses power, replayed from the journal of powerloss.c.
 
-The model is a journalling file system's: syncing a file makes its bytes durable and, where it is new, its name; a
-rename and an unlink are durable once their directory was synced. Until then the old name stands.
+What an fsync of the file made durable stays; of what it did not, nothing stays, or any of it. The same holds of names:
+a creation, a rename or a removal is durable after an fsync of its folder, and of those that are not, the first few may
+stay. This is the least that POSIX promises; file systems promise more, and a record must not need that.
+
+A harness for any durable store: `shim` compiles the preload library, `watched` gives a process its environment, `Disk`
+replays. Deterministic: all choices come from the random generator that is handed in.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import struct
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from pathlib import Path
+from typing import Final
 
-SOURCE = Path(__file__).with_name("powerloss.c")
-_HEAD = struct.Struct("<cIIq")
+SOURCE: Final = Path(__file__).with_name("powerloss.c")
+_HEAD: Final = struct.Struct("<6q")
+_SECTOR: Final = 512
+
+
+class Did(IntEnum):
+    """What the process did; numbers are those of powerloss.c."""
+
+    CREATE = 1
+    WRITE = 2
+    TRUNCATE = 3
+    SYNC = 4
+    RENAME = 5
+    UNLINK = 6
+    MKDIR = 7
+    RMDIR = 8
+    SYNC_FOLDER = 9
+    NOTE = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """One record of the log."""
+class Step:
+    """One record of the journal."""
 
-    kind: str
+    did: Did
+    inode: int
+    number: int
     path: str
-    second: bytes
-    offset: int
+    to: str
+    data: bytes
 
 
-def build(folder: Path) -> Path:
-    """Compiles the shim; answers the library to preload."""
+def shim(folder: Path) -> Path:
+    """The preload library, compiled into `folder`."""
     library = folder / "powerloss.so"
-    command = [
-        "cc",
-        "-shared",
-        "-fPIC",
-        "-O1",
-        "-Wall",
-        "-Werror",
-        "-o",
-        str(library),
-        str(SOURCE),
-        "-ldl",
-        "-lpthread",
-    ]
-    subprocess.run(command, check=True)
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-o", library, SOURCE, "-ldl", "-lpthread"],
+        check=True,
+    )
     return library
 
 
-def environment(library: Path, watched: Path, log: Path, *, sync: bool) -> dict[str, str]:
-    """The environment of a process whose changes under `watched` are logged; `sync=False` leaves its syncs out."""
-    variables = {"LD_PRELOAD": str(library), "MN_POWER_DIR": str(watched), "MN_POWER_LOG": str(log)}
-    return {**os.environ, **variables, **({} if sync else {"MN_POWER_NOSYNC": "1"})}
+def watched(library: Path, folder: Path, journal: Path, *, swallow: str = "") -> dict[str, str]:
+    """The environment of a process whose doings in `folder` are journaled. `swallow`: files, folders or all syncs."""
+    return {
+        **os.environ,
+        "LD_PRELOAD": str(library),
+        "POWERLOSS_FOLDER": str(folder.resolve()),
+        "POWERLOSS_JOURNAL": str(journal),
+        "POWERLOSS_SWALLOW": swallow,
+    }
 
 
-def changes(log: Path) -> list[Change]:
-    """The records of a log; one that was cut short at its end is left out."""
-    return list(_changes(log.read_bytes()))
+def steps(journal: Path) -> list[Step]:
+    """The whole journal; a record that its process did not finish is left out."""
+    return list(_steps(journal.read_bytes()))
 
 
-def _changes(data: bytes) -> Iterator[Change]:
-    at = 0
-    while at + _HEAD.size <= len(data):
-        kind, path_length, second_length, offset = _HEAD.unpack_from(data, at)
-        start = at + _HEAD.size
-        at = start + path_length + second_length
-        if at > len(data):
-            return
-        path = data[start : start + path_length].decode()
-        yield Change(kind.decode(), path, data[start + path_length : at], offset)
+def notes(done: Sequence[Step]) -> list[str]:
+    """What the process told of itself in these steps."""
+    return [step.path for step in done if step.did is Did.NOTE]
 
 
 @dataclass(slots=True)
 class _File:
-    now: bytearray = field(default_factory=bytearray)
-    durable: bytes = b""
+    """A file's bytes: those that are durable, and what has been done to it since."""
+
+    durable: bytearray = field(default_factory=bytearray)
+    pending: list[Step] = field(default_factory=list)
+
+    def sync(self) -> None:
+        for step in self.pending:
+            _apply(self.durable, step)
+        self.pending.clear()
+
+    def after_loss(self, chance: random.Random | None) -> bytes:
+        kept = bytearray(self.durable)
+        if chance is not None:
+            for step in self.pending:
+                _apply_some(kept, step, chance)
+        return bytes(kept)
 
 
-def after_power_loss(log: list[Change]) -> dict[str, bytes]:
-    """Path -> bytes of every file that is there after a power loss at the end of `log`."""
-    names: dict[str, _File] = {}
-    durable: dict[str, _File] = {}
-    for change in log:
-        path = change.path
-        if change.kind == "O":
-            names[path] = _File()
-        elif change.kind == "W":
-            _write(names.setdefault(path, _File()).now, change.offset, change.second)
-        elif change.kind == "T":
-            _truncate(names.setdefault(path, _File()).now, change.offset)
-        elif change.kind == "S" and path in names:
-            names[path].durable = bytes(names[path].now)
-            # The file's own name becomes durable with it, unless it got that name by a rename that was not synced.
-            if names[path] not in durable.values():
-                durable[path] = names[path]
-        elif change.kind == "D":
-            inside = {name for name in (*names, *durable) if os.path.dirname(name) == path.rstrip("/")}
-            for name in inside:
-                if name in names:
-                    durable[name] = names[name]
-                else:
-                    durable.pop(name, None)
-        elif change.kind == "R" and path in names:
-            names[change.second.decode()] = names.pop(path)
-        elif change.kind == "U":
-            names.pop(path, None)
-    return {path: file.durable for path, file in durable.items()}
+@dataclass(frozen=True, slots=True)
+class _Naming:
+    """A change of names in one folder: the name that goes, and the name that comes with what it stands for."""
+
+    gone: str | None
+    came: str | None
+    thing: _File | _Folder | None
 
 
-def lay_out(files: dict[str, bytes], watched: Path, target: Path) -> None:
-    """Writes what was left under `watched` into `target`."""
-    for path, data in files.items():
-        place = target / Path(path).relative_to(watched)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(data)
+@dataclass(slots=True)
+class _Folder:
+    """A folder's names: those that are durable, and the changes since."""
+
+    durable: dict[str, _File | _Folder] = field(default_factory=dict)
+    now: dict[str, _File | _Folder] = field(default_factory=dict)
+    pending: list[_Naming] = field(default_factory=list)
+
+    def change(self, naming: _Naming) -> None:
+        _rename(self.now, naming)
+        self.pending.append(naming)
+
+    def sync(self) -> None:
+        for naming in self.pending:
+            _rename(self.durable, naming)
+        self.pending.clear()
+
+    def after_loss(self, chance: random.Random | None) -> dict[str, _File | _Folder]:
+        kept = dict(self.durable)
+        if chance is not None:
+            for naming in self.pending[: chance.randint(0, len(self.pending))]:
+                _rename(kept, naming)
+        return kept
 
 
-def _write(data: bytearray, offset: int, new: bytes) -> None:
-    if len(data) < offset:
-        data.extend(bytes(offset - len(data)))
-    data[offset : offset + len(new)] = new
+class Disk:
+    """The watched folder on a disk, as the steps so far left it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = str(folder.resolve())
+        self._root = _Folder()
+        self._inodes: dict[int, _File] = {}
+
+    def do(self, step: Step) -> None:
+        """One step further."""
+        match step.did:
+            case Did.CREATE:
+                made = self._inodes[step.inode] = _File()
+                self._name(step.path, made)
+            case Did.WRITE | Did.TRUNCATE:
+                self._inodes[step.inode].pending.append(step)
+            case Did.SYNC:
+                self._inodes[step.inode].sync()
+            case Did.SYNC_FOLDER:
+                self._folder(step.path).sync()
+            case Did.MKDIR:
+                self._name(step.path, _Folder())
+            case Did.UNLINK | Did.RMDIR:
+                parent, name = self._split(step.path)
+                parent.change(_Naming(name, None, None))
+            case Did.RENAME:
+                self._move(step.path, step.to)
+            case Did.NOTE:
+                pass
+
+    def lose_power(self, to: Path, chance: random.Random | None = None) -> None:
+        """Writes into `to` what is there when the power comes back: only what was durable, or with `chance` that and
+        any of the rest."""
+        _write(self._root, to, chance)
+
+    def _name(self, path: str, thing: _File | _Folder) -> None:
+        parent, name = self._split(path)
+        parent.change(_Naming(None, name, thing))
+
+    def _move(self, path: str, to: str) -> None:
+        parent, name = self._split(path)
+        target, new = self._split(to)
+        assert parent is target, "renames between folders are not simulated"
+        parent.change(_Naming(name, new, parent.now[name]))
+
+    def _split(self, path: str) -> tuple[_Folder, str]:
+        folder, _, name = path.rpartition("/")
+        return self._folder(folder), name
+
+    def _folder(self, path: str) -> _Folder:
+        assert path == self._path or path.startswith(self._path + "/"), path
+        found = self._root
+        for name in filter(None, path.removeprefix(self._path).split("/")):
+            below = found.now[name]
+            assert isinstance(below, _Folder)
+            found = below
+        return found
 
 
-def _truncate(data: bytearray, size: int) -> None:
-    if size < len(data):
-        del data[size:]
-    else:
-        data.extend(bytes(size - len(data)))
+def _steps(journal: bytes) -> Iterator[Step]:
+    at = 0
+    while at + _HEAD.size <= len(journal):
+        did, inode, number, path, to, data = _HEAD.unpack_from(journal, at)
+        at += _HEAD.size
+        ends = [at + path, at + path + to, at + path + to + data]
+        if ends[-1] > len(journal):
+            return
+        names = journal[at : ends[0]].decode(), journal[ends[0] : ends[1]].decode()
+        yield Step(Did(did), inode, number, *names, journal[ends[1] : ends[2]])
+        at = ends[-1]
+
+
+def _apply(kept: bytearray, step: Step) -> None:
+    if step.did is Did.TRUNCATE:
+        if step.number < len(kept):
+            del kept[step.number :]
+        else:
+            kept.extend(bytes(step.number - len(kept)))
+        return
+    end = step.number + len(step.data)
+    if len(kept) < end:
+        kept.extend(bytes(end - len(kept)))
+    kept[step.number : end] = step.data
+
+
+def _apply_some(kept: bytearray, step: Step, chance: random.Random) -> None:
+    """All of a step, none of it, or of a write some sectors."""
+    how = chance.random()
+    if how < 0.4:
+        _apply(kept, step)
+    elif how < 0.6 and step.did is Did.WRITE:
+        for start in range(0, len(step.data), _SECTOR):
+            if chance.random() < 0.5:
+                data = step.data[start : start + _SECTOR]
+                _apply(kept, Step(Did.WRITE, step.inode, step.number + start, "", "", data))
+
+
+def _rename(names: dict[str, _File | _Folder], naming: _Naming) -> None:
+    if naming.gone is not None:
+        names.pop(naming.gone, None)
+    if naming.came is not None and naming.thing is not None:
+        names[naming.came] = naming.thing
+
+
+def _write(folder: _Folder, to: Path, chance: random.Random | None) -> None:
+    to.mkdir()
+    for name, thing in folder.after_loss(chance).items():
+        if isinstance(thing, _Folder):
+            _write(thing, to / name, chance)
+        else:
+            (to / name).write_bytes(thing.after_loss(chance))
