@@ -180,8 +180,8 @@ def test_a_crash_at_any_point_leaves_the_old_record_or_the_new_one(
     before = everything(store)
     snapshot = tmp_path / "snapshot"
     places = {
-        "before the copy": (compaction, "_write_copy", False),
-        "in the copy": (compaction, "_sync_file", False),
+        "before the copy": (compaction, "write_fresh", False),
+        "in the copy": (os, "fsync", False),
         "before the rename": (os, "rename", False),
         "after the rename": (os, "rename", True),
     }
@@ -206,7 +206,7 @@ def test_a_crash_at_any_point_leaves_the_old_record_or_the_new_one(
     assert tombstone.removal is (Removal.PHYSICAL if cut == "after the rename" else Removal.LOGICAL)
     if tombstone.removal is Removal.PHYSICAL:
         assert holding(snapshot, secret("blob-gone")) == set()
-    assert not list(snapshot.glob("*.compacting*")), "opening removes what a crash left"
+    assert not list(snapshot.glob("*.new*")), "opening removes what a crash left"
     reopened.compact()
     assert observe(reopened, "after") == 2
     reopened.close()

@@ -1,8 +1,7 @@
 """The open database: one connection that writes, one a reader, and coming back from a failure without a restart.
 
 DuckDB invalidates a whole open database when a checkpoint fails (a full disk, say): then every connection is closed and
-the file opened again, which replays its log. A commit is durable when its log is fsynced and the log's *name* is:
-DuckDB makes a new log after each checkpoint and leaves its name to the file system, so this module sees to it.
+the file opened again, which replays its log.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ import duckdb
 import pyarrow as pa
 
 from mn_contract.errors import ContextBudgetExceeded, ContextError, DependencyUnavailable, RecordInUse, StorageFull
-from mn_engine.store.blobs import sync_directory
 from mn_engine.store.duckdb.gate import Gate
+from mn_engine.store.duckdb.log import Log
 from mn_engine.store.duckdb.schema import SETTINGS, Settings
 from mn_engine.store.forks import tell_when_forked
 
@@ -45,7 +44,7 @@ class Database:
         self._writer: duckdb.DuckDBPyConnection | None = None
         self._idle: list[duckdb.DuckDBPyConnection] = []
         self._made: list[duckdb.DuckDBPyConnection] = []
-        self._log = _LogName(path)
+        self._log = Log(path)
         self._open()
         tell_when_forked(self)
 
@@ -111,8 +110,8 @@ class Database:
             self._log.let_go()
 
     def sync_log(self) -> None:
-        """Makes the log's name durable where it is new. Raises OSError."""
-        self._log.sync()
+        """After a commit: sees to what DuckDB leaves undone. Raises OSError."""
+        self._log.synced()
 
     def check_process(self) -> None:
         """Raises RecordInUse in a forked child: its copy of the handle would write behind the parent's back."""
@@ -130,13 +129,21 @@ class Database:
 
     def _open(self) -> None:
         try:
-            self._root = duckdb.connect(str(self._path), config=self._settings)
+            self._root = self._connect()
             self._made.append(self._root)
             self._writer = self._root.cursor()
             self._made.append(self._writer)
         except duckdb.Error as error:
             self._let_go()
             raise _unopened(error) from error
+
+    def _connect(self) -> duckdb.DuckDBPyConnection:
+        try:
+            return duckdb.connect(str(self._path), config=self._settings)
+        except duckdb.Error as error:
+            if not self._log.cut_torn_tail(str(error)):
+                raise
+        return duckdb.connect(str(self._path), config=self._settings)
 
     def _take(self) -> duckdb.DuckDBPyConnection:
         with self._lock:
@@ -147,43 +154,6 @@ class Database:
             cursor = self._root.cursor()
             self._made.append(cursor)
             return cursor
-
-
-class _LogName:
-    """The name of DuckDB's log. Holding the file open keeps its inode from being used again, so that a new log is
-    always seen to be one."""
-
-    def __init__(self, record: Path) -> None:
-        self._path = log_of(record)
-        self._held: int | None = None
-
-    def sync(self) -> None:
-        """Makes the name durable where it is another log than last time."""
-        try:
-            found = os.stat(self._path).st_ino
-        except FileNotFoundError:
-            return  # a checkpoint has taken the log in: all of it is in the record, fsynced
-        if self._held is not None and os.fstat(self._held).st_ino == found:
-            return
-        self.let_go()
-        held = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            sync_directory(self._path.parent)
-        except OSError:
-            os.close(held)
-            raise
-        self._held = held
-
-    def let_go(self) -> None:
-        """Forgets the log. Idempotent."""
-        if self._held is not None:
-            os.close(self._held)
-            self._held = None
-
-
-def log_of(record: Path) -> Path:
-    """DuckDB's write-ahead log of a record."""
-    return record.with_name(record.name + ".wal")
 
 
 def rows(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:

@@ -23,12 +23,13 @@ from mn_engine.domain.deadlines import Expired, never
 from mn_engine.domain.events import Batch, BatchReceipt, EventReceipt
 from mn_engine.domain.runs import Removal, Run, RunState, Tombstone
 from mn_engine.domain.scope import run_key as key_of_run
-from mn_engine.store.blobs import Arrival, BlobStore, sync_directory
+from mn_engine.store.blobs import Arrival, BlobStore
 from mn_engine.store.columns import check_table
 from mn_engine.store.decide import check_deadline
 from mn_engine.store.duckdb import compaction, plans, queries
 from mn_engine.store.duckdb.connection import Database, RecordLost, translated
 from mn_engine.store.duckdb.facts import FactsCache
+from mn_engine.store.duckdb.fresh import forget_fresh, put_in_place, write_fresh
 from mn_engine.store.duckdb.heads import Heads
 from mn_engine.store.duckdb.schema import Settings, migrate
 from mn_engine.store.duckdb.staging import Planning
@@ -83,24 +84,17 @@ class DuckDBStore:
         self._lock = RecordLock(path)
         try:
             self._blobs = BlobStore(path.with_name(path.name + ".blobs"))
-            compaction.forget_copy(path)
-            self._database = Database(path, readers=max(os.cpu_count() or 1, 1), settings=settings)
+            self._database = self._open(settings)
+        except duckdb.Error as error:
+            self._lock.release()
+            raise translated(error) from error
         except BaseException:
             self._lock.release()
             raise
-        try:
-            migrate(self._database.write, time.time_ns() // 1000)
-            sync_directory(path.parent)
-            self._facts = FactsCache(lambda run_key: queries.load_facts(self._database.write, run_key))
-            self._writer = Writer(
-                self._database, self._facts, group_max=group_max, room=self._check_room, committed=self._commit_heads
-            )
-        except duckdb.Error as error:
-            self._let_go()
-            raise translated(error) from error
-        except BaseException:
-            self._let_go()
-            raise
+        self._facts = FactsCache(lambda run_key: queries.load_facts(self._database.write, run_key))
+        self._writer = Writer(
+            self._database, self._facts, group_max=group_max, room=self._check_room, committed=self._commit_heads
+        )
 
     # Runs.
 
@@ -266,13 +260,23 @@ class DuckDBStore:
         if not self._closed:
             self._closed = True
             self._writer.close()
-            self._let_go()
+            try:
+                self._database.close()
+            finally:
+                self._lock.release()
 
-    def _let_go(self) -> None:
+    def _open(self, settings: Settings | None) -> Database:
+        forget_fresh(self._path)
+        if not self._path.exists():
+            write_fresh(self._path, _now())
+            put_in_place(self._path)
+        database = Database(self._path, readers=max(os.cpu_count() or 1, 1), settings=settings)
         try:
-            self._database.close()
-        finally:
-            self._lock.release()
+            migrate(database.write, _now())
+        except BaseException:
+            database.close()
+            raise
+        return database
 
     def _ask(self, question: Callable[[duckdb.DuckDBPyConnection], _Answer]) -> _Answer:
         try:
@@ -340,6 +344,10 @@ class _Upload:
 
     def abort(self) -> None:
         self._arrival.end()
+
+
+def _now() -> int:
+    return time.time_ns() // 1000
 
 
 def _make_folder(folder: Path) -> None:
