@@ -110,6 +110,20 @@ def test_an_upload_over_the_storage_budget_is_refused_with_numbers(store: Store,
     assert store.artifacts(KEY, sha(blob(size))) == ()
 
 
+@pytest.mark.parametrize("size", [100, 100_000])
+def test_an_upload_is_charged_when_it_ends(store: Store, size: int) -> None:
+    """What had room when it began may have none when it ends."""
+    open_run(store, max_stored_bytes=size + 50)
+    arriving = store.upload(KEY)
+    arriving.write(blob(size))
+    upload(store, b"x" * 51)
+    with pytest.raises(ContextBudgetExceeded) as refused:
+        arriving.finish(media_type="text/plain", owner="ada", acl=OPEN, expected_sha256="")
+    assert refused.value.detail["used"] == 51
+    assert store.artifacts(KEY, sha(blob(size))) == ()
+    assert store.run(KEY).stored_bytes == 51
+
+
 def test_an_upload_that_began_before_a_cancel_is_refused_at_its_end(store: Store) -> None:
     open_run(store)
     arriving = store.upload(KEY)
