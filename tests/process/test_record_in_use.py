@@ -69,7 +69,10 @@ if not child:
     told["a record of its own"] = observe(other, "a") == 1
     other.close()
     os.write(send, json.dumps(told).encode())
-    del store
+    database = store._database  # whatever still refers to the connections lets go of them: destructors would run
+    database._made.clear(), database._idle.clear()
+    database._root = database._writer = None
+    del store, database
     gc.collect()
     sys.exit(0)  # the interpreter is taken down whole, destructors and all
 os.close(send)
