@@ -24,7 +24,11 @@ from mn_engine.store.duckdb.fresh import log_of
 _NOTE: Final = struct.Struct("<III")
 _IDENTITY_BYTES: Final = 128
 """A log begins with the record's identity and the number of its checkpoint: no two are alike."""
-_BROKEN_AT: Final = re.compile(r"Corrupt WAL file: entry at byte position (\d+) computed checksum")
+_BROKEN: Final = re.compile(
+    r"Corrupt WAL file: entry at byte position (\d+) computed checksum \d+ does not match stored checksum (\d+)"
+)
+_ENTRY: Final = struct.Struct("<QQ")
+"""Size and checksum, before each entry's bytes; the position that DuckDB tells is of the bytes."""
 _log: Final = logging.getLogger(__name__)
 
 
@@ -62,16 +66,20 @@ class Log:
     def cut_torn_tail(self, error: str) -> bool:
         """Cuts off what DuckDB calls broken, where it was never acknowledged; answers whether it did. For a record that
         is closed."""
-        told = _BROKEN_AT.search(error)
+        told = _BROKEN.search(error)
         if told is None:
             return False
-        broken_at = int(told[1])
-        if broken_at < self._noted():
+        start = int(told[1]) - _ENTRY.size
+        if start < self._noted():
             return False
-        size = self._path.stat().st_size
-        _log.warning("the last %d bytes of the record's log are torn and were cut off", size - broken_at)
         with open(self._path, "rb+") as log:
-            log.truncate(broken_at)
+            log.seek(max(start, 0))
+            entry = log.read(_ENTRY.size)
+            if len(entry) < _ENTRY.size or _ENTRY.unpack(entry)[1] != int(told[2]):
+                return False  # this DuckDB counts otherwise: better an error than a wrong cut
+            size = log.seek(0, os.SEEK_END)
+            _log.warning("the last %d bytes of the record's log are torn and were cut off", size - start)
+            log.truncate(start)
             os.fsync(log.fileno())
         return True
 
