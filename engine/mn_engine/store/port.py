@@ -2,20 +2,19 @@
 
 Laws, checked by one contract suite over every store:
 
-- **Durable before acknowledged.** A call that writes returns after its writes survive a power loss; a call that
-  raises has
-  written nothing.
+- **Durable before acknowledged.** A call that writes returns after its writes survive a power loss. One that raises has
+  written nothing; only where the store itself broke while it committed, DependencyUnavailable says that this is not
+  known, and the same call again tells.
 - **Atomic.** A batch is committed whole, as one revision, or not at all. Readers see whole revisions.
 - **Idempotent.** An event already committed under its (run, owner, key) with the same fingerprint is answered from the
   record; with another one the batch is refused. A batch all of whose events are replays makes no revision.
 - **Append-only.** Cards, relations, endings, events and artifacts are never rewritten; what a card has become is told
-  by
-  later rows. Only clearing a run removes anything.
-- **Scoped.** Every call names a run (and, where a principal matters, the principal). ACLs are the caller's business:
-  the
+  by later rows. Only clearing a run removes anything.
+- **Scoped.** Every call names a run (and, where a principal matters, the principal). ACLs are the caller's business: the
   store answers what it is asked about, to the engine alone.
 - **Thread-safe.** Any method may be called from any thread; commits of many threads share transactions.
 
+A card is named by its key_hash in columns, relations and endings: it is CardKey.hash of the card, and unique in a run.
 Errors are the contract's: RunClosed, ContextBudgetExceeded, IdempotencyConflict, StaleRevision, NotFound, StorageFull,
 RecordInUse, SourceMismatch, DependencyUnavailable. Row shapes are Arrow schemas, so that a store hands over columns
 as it keeps them.
