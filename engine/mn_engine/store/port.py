@@ -10,8 +10,8 @@ Laws, checked by one contract suite over every store:
   record; with another one the batch is refused. A batch all of whose events are replays makes no revision.
 - **Append-only.** Cards, relations, endings, events and artifacts are never rewritten; what a card has become is told
   by later rows. Only clearing a run removes anything.
-- **Scoped.** Every call names a run (and, where a principal matters, the principal). ACLs are the caller's business: the
-  store answers what it is asked about, to the engine alone.
+- **Scoped.** Every call names a run (and, where a principal matters, the principal). ACLs are the caller's business:
+  the store answers what it is asked about, to the engine alone.
 - **Thread-safe.** Any method may be called from any thread; commits of many threads share transactions.
 
 A card is named by its key_hash in columns, relations and endings: it is CardKey.hash of the card, and unique in a run.
