@@ -61,6 +61,11 @@ def card(card_id: str, text: str = "", *, owner: str = "ada", **fields: Any) -> 
     return PreparedCard(card=made, analysis=analysis)
 
 
+def handles(store: Store, sha256: str, run: str = KEY) -> tuple[Artifact, ...]:
+    """All handles of one artifact."""
+    return store.artifacts(run, [sha256]).get(sha256, ())
+
+
 def supersedes(*ids: str, owner: str = "ada") -> tuple[Relation, ...]:
     """Relations by which a card replaces others."""
     return tuple(Relation(SUPERSEDES, CardKey(owner, target)) for target in ids)

@@ -98,7 +98,7 @@ def parse_address(text: str, field: str) -> Address:
     """HOST:PORT, the host in brackets where it is IPv6. Raises InvalidInput naming `field`."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not port.isdecimal() or not 0 <= int(port) <= 65535:
+    if not colon or not host or not port.isdecimal() or len(port) > 5 or int(port) > 65535:
         raise InvalidInput(f"{field} must be HOST:PORT such as {ADDRESS_DEFAULT}, not {text!r}", field=field)
     return Address(host=host, port=int(port))
 

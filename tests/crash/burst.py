@@ -21,7 +21,7 @@ from mn_engine.domain.events import PreparedEvent
 from mn_engine.domain.runs import EMPTY_ROOT, next_root
 from mn_engine.store.duckdb import DuckDBStore
 from mn_engine.store.port import Store
-from tests.storing import KEY, NOW, artifact, batch, card, event, open_run, sha, supersedes
+from tests.storing import KEY, NOW, artifact, batch, card, event, handles, open_run, sha, supersedes
 
 CARDS = 3
 BLOB_EACH = 5
@@ -99,7 +99,7 @@ def _is_there(store: Store, told: str) -> bool:
     if what == "event":
         return store.event(KEY, "ada", f"{thread}-{number}") is not None
     data = blob_of(int(thread), int(number))
-    return bool(store.artifacts(KEY, sha(data))) and store.read_ranges(KEY, [(sha(data), 0, len(data))]) == [data]
+    return bool(handles(store, sha(data))) and store.read_ranges(KEY, [(sha(data), 0, len(data))]) == [data]
 
 
 def run(path: Path, threads: int, events: int, compactions: int, told: Callable[[str], None]) -> None:

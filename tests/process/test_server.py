@@ -91,6 +91,14 @@ def test_an_error_reaches_a_plain_client_as_a_rich_status(served: Served) -> Non
     assert bad.field_violations[0].field == "mn-job-id"
 
 
+@pytest.mark.parametrize("room", ["", "-1", "9" * 6000, "many", "0"])
+def test_a_nonsensical_wish_for_detail_changes_no_error(served: Served, room: str) -> None:
+    served.serve()
+    with pytest.raises(grpc.RpcError) as caught:
+        served.stub.OpenRun(run_pb2.OpenRunRequest(), metadata=[("mn-detail-bytes-max", room)], timeout=WAIT)
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
 def test_a_refusal_with_a_large_detail_fits_the_trailers_of_a_plain_client(served: Served) -> None:
     served.serve()
     served.stub.OpenRun(run_pb2.OpenRunRequest(), metadata=SCOPE, timeout=WAIT)

@@ -58,11 +58,7 @@ def put_artifact(
 def stat_artifact(engine: Engine, scope: Scope, call: Call, *, sha256: str) -> Artifact:
     """The artifact, through a handle that the asker may read. Raises NotFound."""
     check_sha256(sha256, "sha256")
-    engine.store.run(scope.run_key).check_readable()
-    handle = readable(engine.store.artifacts(scope.run_key, sha256), scope)
-    if handle is None:
-        raise NotFound("there is no such artifact in this run, or it is not yours to read")
-    return handle
+    return _handles(engine, scope, {sha256})[sha256]
 
 
 def read_artifact(engine: Engine, scope: Scope, call: Call, *, ranges: tuple[NewRange, ...]) -> Iterator[RangePiece]:
@@ -71,7 +67,7 @@ def read_artifact(engine: Engine, scope: Scope, call: Call, *, ranges: tuple[New
         raise InvalidInput(f"1-{ARTIFACT_READ_RANGES_MAX} ranges can be read at once", field="ranges")
     if sum(wanted.end - wanted.start for wanted in ranges) > ARTIFACT_READ_BYTES_MAX:
         raise InvalidInput(f"at most {ARTIFACT_READ_BYTES_MAX} bytes can be read at once", field="ranges")
-    handles = {sha256: stat_artifact(engine, scope, call, sha256=sha256) for sha256 in {r.artifact for r in ranges}}
+    handles = _handles(engine, scope, {wanted.artifact for wanted in ranges})
     for wanted in ranges:
         check_range(handles[wanted.artifact].size, wanted.start, wanted.end)
     found = engine.store.read_ranges(scope.run_key, [wanted.span for wanted in ranges])
@@ -79,6 +75,17 @@ def read_artifact(engine: Engine, scope: Scope, call: Call, *, ranges: tuple[New
     for wanted, sha256 in zip(ranges, hashes, strict=True):
         check_hash(sha256, wanted.sha256)
     return _pieces(found, hashes, call)
+
+
+def _handles(engine: Engine, scope: Scope, hashes: set[str]) -> dict[str, Artifact]:
+    """A handle of each artifact that the asker may read. Raises NotFound where one has none."""
+    engine.store.run(scope.run_key).check_readable()
+    found = engine.store.artifacts(scope.run_key, hashes)
+    permitted = {sha256: readable(found.get(sha256, ()), scope) for sha256 in hashes}
+    handles = {sha256: handle for sha256, handle in permitted.items() if handle is not None}
+    if len(handles) < len(hashes):
+        raise NotFound("there is no such artifact in this run, or it is not yours to read")
+    return handles
 
 
 def _pieces(found: list[bytes], hashes: list[str], call: Call) -> Iterator[RangePiece]:

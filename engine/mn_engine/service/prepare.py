@@ -32,22 +32,30 @@ class _Batch:
 
     engine: Engine
     scope: Scope
-    view: View
+    revision: int
     now: int
     handles: dict[str, list[Artifact]] = field(default_factory=dict)
     inline: dict[str, bytes] = field(default_factory=dict)
     found: dict[Span, bytes] = field(default_factory=dict)
     new_cards: dict[CardKey, Card] = field(default_factory=dict)
     new_keys: set[CardKey] = field(default_factory=set)
+    seen: View | None = None
+
+    @property
+    def view(self) -> View:
+        """What the writer sees at the newest revision. An index is caught up only for events that point at cards."""
+        if self.seen is None:
+            self.seen = self.engine.indexes.view(self.scope, self.revision)
+        return self.seen
 
 
-def prepare(engine: Engine, scope: Scope, events: tuple[NewEvent, ...], view: View) -> tuple[PreparedEvent, ...]:
-    """`events`, ready to commit. `view` is what the writer sees at the newest revision.
+def prepare(engine: Engine, scope: Scope, events: tuple[NewEvent, ...], revision: int) -> tuple[PreparedEvent, ...]:
+    """`events`, ready to commit, as their writer sees the run at `revision`, the newest.
 
     Raises NotFound for what is absent or hidden, InvalidInput, SourceMismatch where a cited hash is not that of the
     bytes.
     """
-    batch = _Batch(engine=engine, scope=scope, view=view, now=engine.clock())
+    batch = _Batch(engine=engine, scope=scope, revision=revision, now=engine.clock())
     _collect_artifacts(batch, events)
     _collect_bytes(batch, events)
     batch.new_keys = {
@@ -194,8 +202,10 @@ def _collect_artifacts(batch: _Batch, events: Iterable[NewEvent]) -> None:
             batch.inline[sha256] = artifact.data
             handle = _handle(batch, sha256, artifact.data, artifact.media_type, artifact.acl)
             batch.handles.setdefault(sha256, []).append(handle)
-    for sha256 in {cited.artifact for cited in _cited(events)}:
-        for handle in batch.engine.store.artifacts(batch.scope.run_key, sha256):
+    cited = {wanted.artifact for wanted in _cited(events)}
+    stored = batch.engine.store.artifacts(batch.scope.run_key, cited)
+    for sha256 in cited:
+        for handle in stored.get(sha256, ()):
             if handle.acl.permits(batch.scope, owner=handle.owner):
                 batch.handles.setdefault(sha256, []).append(handle)
         if not batch.handles.get(sha256):

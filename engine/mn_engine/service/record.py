@@ -22,9 +22,8 @@ def record_events(
     call.check()
     run = engine.store.run(scope.run_key)
     run.check_readable()
-    view = engine.indexes.view(scope, run.revision)
     try:
-        prepared = prepare(engine, scope, events, view)
+        prepared = prepare(engine, scope, events, run.revision)
     except ContextError:
         # What a replay once pointed at may be hidden or gone from the writer's sight by now; its receipt is not.
         replayed = _replayed(engine, scope, events)

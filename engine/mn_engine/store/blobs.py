@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from mn_contract.errors import DependencyUnavailable, InvalidInput, NotFound, StorageFull
+from mn_contract.errors import DependencyUnavailable, InvalidInput, SourceMismatch, StorageFull
 from mn_contract.limits import ARTIFACT_BYTES_MAX, ARTIFACT_INLINE_BYTES_MAX
 from mn_engine.domain.artifacts import check_range
 
@@ -38,12 +38,14 @@ class BlobStore:
         return Arrival(self, run_key)
 
     def read(self, run_key: str, sha256: str, start: int, end: int) -> bytes:
-        """Bytes [start, end). Raises NotFound where the file is gone, InvalidInput past its end."""
+        """Bytes [start, end). Raises SourceMismatch where the file is gone, InvalidInput past its end."""
         try:
             with _typed():
                 descriptor = os.open(self.root / run_key / sha256, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError as error:
-            raise NotFound("an artifact's file is gone from the record's folder") from error
+            raise SourceMismatch(
+                "an artifact's file is gone from the record's folder; the evidence was not used", artifact_sha256=sha256
+            ) from error
         try:
             with _typed():
                 check_range(os.fstat(descriptor).st_size, start, end)

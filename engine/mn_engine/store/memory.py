@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -131,8 +131,9 @@ class MemoryStore:
         self._rows(run_key).head.check_writable()
         return _MemoryUpload(self, run_key)
 
-    def artifacts(self, run_key: str, sha256: str) -> tuple[Artifact, ...]:
-        return tuple(self._readable(run_key).handles.get(sha256, ()))
+    def artifacts(self, run_key: str, hashes: Collection[str]) -> dict[str, tuple[Artifact, ...]]:
+        handles = self._readable(run_key).handles
+        return {sha256: tuple(handles[sha256]) for sha256 in hashes if sha256 in handles}
 
     def read_ranges(self, run_key: str, ranges: Sequence[tuple[str, int, int]]) -> list[bytes]:
         blobs = self._readable(run_key).blobs

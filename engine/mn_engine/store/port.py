@@ -22,7 +22,7 @@ as it keeps them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -165,12 +165,13 @@ class Store(Protocol):
     def upload(self, run_key: str) -> Upload:
         """Begins an artifact."""
 
-    def artifacts(self, run_key: str, sha256: str) -> tuple[Artifact, ...]:
-        """All handles of an artifact; empty where there is none."""
+    def artifacts(self, run_key: str, hashes: Collection[str]) -> dict[str, tuple[Artifact, ...]]:
+        """sha256 -> all handles of that artifact in the order they were put, in one query; without those that the run
+        does not have."""
 
     def read_ranges(self, run_key: str, ranges: Sequence[tuple[str, int, int]]) -> list[bytes]:
-        """The bytes of each (sha256, start, end), in order. Raises NotFound for an unknown artifact or a file that is
-        gone, InvalidInput for a range past the end."""
+        """The bytes of each (sha256, start, end), in order. Raises NotFound for an unknown artifact, SourceMismatch
+        where a known one's bytes are gone from the record, InvalidInput for a range past the end."""
 
     # Reads.
     def index_columns(self, run_key: str, *, after: int, upto: int) -> IndexColumns:

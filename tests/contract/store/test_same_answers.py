@@ -135,7 +135,7 @@ class SameAnswers(RuleBasedStateMachine):
                 arriving.abort()
 
         self.both(call)
-        self.both(lambda store: store.artifacts(key, sha(data)))
+        self.both(lambda store: store.artifacts(key, [sha(data)]))
         self.both(lambda store: store.read_ranges(key, [(sha(data), 0, size)]))
 
     @rule(run=RUNS, start=st.integers(-1, 50), end=st.integers(-1, 50))

@@ -28,7 +28,9 @@ def test_other_addresses_want_a_token_and_a_word_about_plain_text() -> None:
     assert not serve_config({**env, "MN_CONTEXT_AUTH_TOKEN": "t"}, allow_plaintext=True).gate.open
 
 
-@pytest.mark.parametrize("bad", ["", "host", "host:", ":1", "host:x", "host:70000", "host:-1", "1:2:3:x"])
+@pytest.mark.parametrize(
+    "bad", ["", "host", "host:", ":1", "host:x", "host:70000", "host:-1", "1:2:3:x", "host:" + "9" * 5000]
+)
 def test_malformed_addresses_are_refused(bad: str) -> None:
     with pytest.raises(InvalidInput):
         parse_address(bad, "MN_CONTEXT_ADDR")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mn_contract.errors import InvalidInput, NotFound, StorageFull
+from mn_contract.errors import InvalidInput, SourceMismatch, StorageFull
 from mn_contract.limits import ARTIFACT_INLINE_BYTES_MAX
 from mn_engine.store import blobs as blobs_module
 from mn_engine.store.blobs import Arrival, BlobStore
@@ -55,9 +55,9 @@ def test_a_settled_blob_is_read_by_range(blobs: BlobStore) -> None:
     assert blobs.read(RUN, sha(BIG), 5, 9) == b"5678"
     with pytest.raises(InvalidInput):
         blobs.read(RUN, sha(BIG), 5, len(BIG) + 1)
-    with pytest.raises(NotFound):
+    with pytest.raises(SourceMismatch):
         blobs.read(RUN, sha(b"other"), 0, 1)
-    with pytest.raises(NotFound):
+    with pytest.raises(SourceMismatch):
         blobs.read("s" * 32, sha(BIG), 0, 1)
 
 

@@ -13,6 +13,7 @@ from grpc_status import rpc_status
 
 from mn_contract.errors import ContextError, DependencyUnavailable
 from mn_contract.limits import ERROR_DETAIL_BYTES_DEFAULT, ERROR_DETAIL_BYTES_MAX
+from mn_engine.domain.failures import place_of
 from mn_engine.faces.exchange import exchange
 from mn_engine.faces.gate import DETAIL_BYTES_MAX, Gate
 from mn_engine.service.engine import Call, Engine
@@ -22,6 +23,7 @@ from mn_engine.wire.errors import INTERNAL_MESSAGE, status_of
 
 SERVICE: Final = "mn.context.working.v1.WorkingMemory"
 _log = logging.getLogger("mn_engine.grpc")
+_ROOM_DIGITS_MAX: Final = 9
 _MAKERS: Final[dict[Shape, Callable[..., Any]]] = {
     Shape.UNARY: grpc.unary_unary_rpc_method_handler,
     Shape.UPLOAD: grpc.stream_unary_rpc_method_handler,
@@ -103,18 +105,15 @@ def headers(context: grpc.ServicerContext) -> dict[str, str]:
 def abort(context: grpc.ServicerContext, error: ContextError) -> NoReturn:
     """Ends the call with the error's status. Always raises."""
     asked = headers(context).get(DETAIL_BYTES_MAX, "")
-    room = min(int(asked), ERROR_DETAIL_BYTES_MAX) if asked.isdecimal() else ERROR_DETAIL_BYTES_DEFAULT
+    told = asked.isdecimal() and len(asked) <= _ROOM_DIGITS_MAX
+    room = min(int(asked), ERROR_DETAIL_BYTES_MAX) if told else ERROR_DETAIL_BYTES_DEFAULT
     _log.info("refused reason=%s", error.reason)
     context.abort_with_status(rpc_status.to_status(status_of(error, detail_bytes_max=room)))
 
 
 def fail(context: grpc.ServicerContext, name: str, error: Exception) -> NoReturn:
     """Ends the call after a fault of ours: type and place go to the log, contents nowhere. Always raises."""
-    at = error.__traceback__
-    while at is not None and at.tb_next is not None:
-        at = at.tb_next
-    place = f"{at.tb_frame.f_code.co_filename}:{at.tb_lineno}" if at is not None else "?"
-    _log.error("%s failed: %s at %s", name, type(error).__name__, place)
+    _log.error("%s failed: %s", name, place_of(error))
     context.abort(grpc.StatusCode.INTERNAL, INTERNAL_MESSAGE)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import duckdb
 import pyarrow as pa
@@ -116,23 +116,22 @@ def check_bulk_meta(cursor: duckdb.DuckDBPyConnection, owner: str, cards: pa.Tab
         raise InvalidInput("a bulk row's meta is not of its card", field="cards.meta")
 
 
-def find_handles(cursor: duckdb.DuckDBPyConnection, run_key: str, sha256: str) -> tuple[Artifact, ...]:
-    """All handles of an artifact, in the order they were put."""
-    found = rows(
-        cursor,
-        "SELECT size, media_type, owner, acl FROM artifacts WHERE run_key = ? AND sha_hash = ? AND sha256 = ?",
-        [run_key, sha_hash(sha256), sha256],
+def find_handles(
+    cursor: duckdb.DuckDBPyConnection, run_key: str, hashes: Collection[str]
+) -> dict[str, tuple[Artifact, ...]]:
+    """sha256 -> all handles of that artifact, in the order they were put; without those that the run does not have."""
+    if not hashes:
+        return {}
+    found: dict[str, tuple[Artifact, ...]] = {}
+    among = _among("sha_hash", "UBIGINT", map(sha_hash, hashes))
+    sql = (
+        f"SELECT sha256, size, media_type, owner, acl FROM artifacts {among} WHERE run_key = ? ORDER BY artifacts.rowid"
     )
-    return tuple(
-        Artifact(
-            sha256=sha256,
-            size=size,
-            media_type=media_type,
-            owner=owner,
-            acl=Acl.from_json(json.loads(acl)) if acl else OPEN,
-        )
-        for size, media_type, owner, acl in found
-    )
+    for sha256, size, media_type, owner, acl in rows(cursor, sql, [run_key]):
+        readers = Acl.from_json(json.loads(acl)) if acl else OPEN
+        handle = Artifact(sha256=sha256, size=size, media_type=media_type, owner=owner, acl=readers)
+        found[sha256] = (*found.get(sha256, ()), handle)
+    return {sha256: found[sha256] for sha256 in hashes if sha256 in found}
 
 
 def has_handle(cursor: duckdb.DuckDBPyConnection, run_key: str, handle: Artifact) -> bool:

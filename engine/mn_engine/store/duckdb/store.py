@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeVar
@@ -178,9 +178,9 @@ class DuckDBStore:
         self.run(run_key).check_writable()
         return _Upload(self, run_key, self._blobs.arrive(run_key))
 
-    def artifacts(self, run_key: str, sha256: str) -> tuple[Artifact, ...]:
+    def artifacts(self, run_key: str, hashes: Collection[str]) -> dict[str, tuple[Artifact, ...]]:
         self.run(run_key).check_readable()
-        return self._ask(lambda cursor: queries.find_handles(cursor, run_key, sha256))
+        return self._ask(lambda cursor: queries.find_handles(cursor, run_key, hashes))
 
     def read_ranges(self, run_key: str, ranges: Sequence[tuple[str, int, int]]) -> list[bytes]:
         self.run(run_key).check_readable()

@@ -20,6 +20,7 @@ import duckdb
 import pyarrow as pa
 
 from mn_contract.errors import ContextError, DependencyUnavailable, StorageFull
+from mn_engine.domain.failures import place_of
 from mn_engine.domain.runs import Run
 from mn_engine.store.duckdb.connection import Database, translated
 from mn_engine.store.duckdb.facts import FactsCache
@@ -132,7 +133,7 @@ class Writer:
                     # Who was just answered tends to come back at once, beside those who came meanwhile.
                     self._siblings = min(len(jobs) + len(self._waiting), self._group_max)
             except Exception as error:  # noqa: BLE001  (a fault of ours must reach its callers, not end the writer)
-                _log.exception("a group of %d writes failed", len(jobs))
+                _log.error("a group of %d writes failed: %s", len(jobs), place_of(error))
                 self._facts.forget()
                 _fail(jobs, error)
 
