@@ -39,6 +39,7 @@ def test_the_demo_is_killed_resumed_and_reconciled_and_pays_for_nothing_twice(tm
     source.write_text("\n".join(lines))
     done = _demo("--input", str(source), "--decisions", "40", "--root", str(tmp_path / "root"))
     assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == "", "other people's warnings are no part of the demo"
     found = _LAST.fullmatch(done.stdout.splitlines()[-1])
     assert found, done.stdout
     assert int(found[1]) > 10_000

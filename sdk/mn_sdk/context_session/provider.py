@@ -23,7 +23,6 @@ _REMARKS: Final = (
     ("message", r"Items? .* `ReadOnly` qualifier"),
     ("message", r"Pydantic serializer warnings"),
     ("module", r"litellm\b"),
-    ("module", r"pydantic\b"),
 )
 """Warnings about litellm's own code, which its users can do nothing about."""
 
@@ -37,6 +36,7 @@ def load() -> ModuleType:
     with _lock:
         if _loaded is None:
             _loaded = _imported()
+        _hush()
         return _loaded
 
 
@@ -54,8 +54,8 @@ def _imported() -> ModuleType:
 
 
 def _hush() -> None:
-    # Asked for anew before each call: test runners and others put the filters back in between. An entry that is there
-    # already is only moved to the front, so nothing grows.
+    # Asked for anew before each use, because litellm builds its classes late, and test runners and others put the
+    # filters back in between. An entry that is there already is only moved to the front, so nothing grows.
     for kind, pattern in _REMARKS:
         if kind == "message":
             warnings.filterwarnings("ignore", message=pattern)
@@ -79,7 +79,6 @@ def send(arguments: Mapping[str, Any]) -> Outcome:
     from mn_sdk.context_session import interception
 
     load()
-    _hush()
     exchange = Exchange()
     try:
         with recording(exchange):
@@ -94,7 +93,6 @@ async def asend(arguments: Mapping[str, Any]) -> Outcome:
     from mn_sdk.context_session import interception
 
     load()
-    _hush()
     exchange = Exchange()
     try:
         with recording(exchange):

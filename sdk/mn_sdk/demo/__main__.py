@@ -68,7 +68,10 @@ def main(source: Path | None, model: str, decisions: int, window: int, root: Pat
 def _watched(console: Console, plan: Plan) -> Findings:
     who = plan.model or "a stand-in on loopback: extractive, no model"
     console.print(Panel.fit(f"input  {plan.source}\nmodel  {who}\nwindow {plan.window:,} tokens", title="Membrane"))
-    console.print("history and request in tokens (margin included); verified: source ranges read back and hashed")
+    console.print(
+        "history, request: tokens, margin included; kept: required records; against: known objections shown; "
+        "verified: source ranges read back and hashed"
+    )
     rows: list[dict[str, Any]] = []
     notes: list[str] = ["reading the material and starting the worker"]
     with Live(_table(rows, notes), console=console, refresh_per_second=8) as live:
@@ -97,7 +100,7 @@ def _note(told: dict[str, Any]) -> str:
 
 def _table(rows: list[dict[str, Any]], notes: list[str]) -> Table:
     table = Table(caption="\n".join(notes[-4:]), caption_justify="left", box=SIMPLE, pad_edge=False)
-    for name in ("#", "about", "history", "request", "required", "opposing", "verified", "call"):
+    for name in ("#", "about", "history", "request", "kept", "against", "verified", "call"):
         table.add_column(name, justify="left" if name in ("about", "call") else "right", no_wrap=True, max_width=14)
     for row in rows[-_ROWS_SHOWN:]:
         table.add_row(
@@ -105,10 +108,10 @@ def _table(rows: list[dict[str, Any]], notes: list[str]) -> Table:
             row["word"],
             f"{row['history_tokens']:,}",
             f"{row['tokens'] + row['margin']:,}",
-            f"{row['required']} kept" if not row["required_missing"] else "[red]missing[/red]",
+            str(row["required"]) if not row["required_missing"] else "[red]missing[/red]",
             f"{row['opposing']} of {row['opposing_known']}",
             str(row["ranges_verified"]),
-            "replayed" if row["replayed"] else "made",
+            "replay" if row["replayed"] else "made",
         )
     return table
 
