@@ -104,7 +104,7 @@ def _is_there(store: Store, told: str) -> bool:
 
 def run(path: Path, threads: int, events: int, compactions: int, told: Callable[[str], None]) -> None:
     """The burst."""
-    store = DuckDBStore(path, free_bytes_floor=0, settings={"wal_autocheckpoint": "256KB"})
+    store = DuckDBStore(path, free_bytes_floor=0, log_bytes_max=256 * 1024)
     open_run(store)
     told("open")
     store.clear_run(open_run(store, GONE), reason="", now=NOW)

@@ -14,7 +14,7 @@ import os
 import random
 import struct
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
@@ -95,11 +95,11 @@ class _File:
             _apply(self.durable, step)
         self.pending.clear()
 
-    def after_loss(self, chance: random.Random | None, *, tears: bool) -> bytes:
+    def after_loss(self, chance: random.Random | None) -> bytes:
         kept = bytearray(self.durable)
         if chance is not None:
             for step in self.pending:
-                _apply_some(kept, step, chance, tears)
+                _apply_some(kept, step, chance)
         return bytes(kept)
 
 
@@ -167,12 +167,10 @@ class Disk:
             case Did.NOTE:
                 pass
 
-    def lose_power(
-        self, to: Path, chance: random.Random | None = None, *, tears: Callable[[str], bool] = lambda name: True
-    ) -> None:
+    def lose_power(self, to: Path, chance: random.Random | None = None) -> None:
         """Writes into `to` what is there when the power comes back: only what was durable, or with `chance` that and
-        any of the rest. `tears`: whether a single write to a file of that name may survive in part."""
-        _write(self._root, to, chance, tears)
+        any of the rest, of a single write any sectors."""
+        _write(self._root, to, chance)
 
     def _name(self, path: str, thing: _File | _Folder) -> None:
         parent, name = self._split(path)
@@ -224,12 +222,12 @@ def _apply(kept: bytearray, step: Step) -> None:
     kept[step.number : end] = step.data
 
 
-def _apply_some(kept: bytearray, step: Step, chance: random.Random, tears: bool) -> None:
+def _apply_some(kept: bytearray, step: Step, chance: random.Random) -> None:
     """All of a step, none of it, or of a write some sectors."""
     how = chance.random()
     if how < 0.4:
         _apply(kept, step)
-    elif how < 0.6 and tears and step.did is Did.WRITE:
+    elif how < 0.6 and step.did is Did.WRITE:
         for start in range(0, len(step.data), _SECTOR):
             if chance.random() < 0.5:
                 data = step.data[start : start + _SECTOR]
@@ -243,10 +241,10 @@ def _rename(names: dict[str, _File | _Folder], naming: _Naming) -> None:
         names[naming.came] = naming.thing
 
 
-def _write(folder: _Folder, to: Path, chance: random.Random | None, tears: Callable[[str], bool]) -> None:
+def _write(folder: _Folder, to: Path, chance: random.Random | None) -> None:
     to.mkdir()
     for name, thing in folder.after_loss(chance).items():
         if isinstance(thing, _Folder):
-            _write(thing, to / name, chance, tears)
+            _write(thing, to / name, chance)
         else:
-            (to / name).write_bytes(thing.after_loss(chance, tears=tears(name)))
+            (to / name).write_bytes(thing.after_loss(chance))

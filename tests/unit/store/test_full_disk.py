@@ -77,13 +77,13 @@ def check_whole(store: DuckDBStore, acknowledged: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "threshold", "limit"), [("the log", "1GB", 4 * MIB), ("a checkpoint", "3MB", 6 * MIB)]
+    ("where", "threshold", "limit"), [("the log", 1 << 30, 4 * MIB), ("a checkpoint", 3 * MIB, 6 * MIB)]
 )
 def test_a_disk_that_fills_costs_no_acknowledged_event_and_no_restart(
-    tmp_path: Path, where: str, threshold: str, limit: int, reopenings: list[int]
+    tmp_path: Path, where: str, threshold: int, limit: int, reopenings: list[int]
 ) -> None:
     path = tmp_path / "record.duckdb"
-    store = DuckDBStore(path, free_bytes_floor=0, settings={"wal_autocheckpoint": threshold})
+    store = DuckDBStore(path, free_bytes_floor=0, log_bytes_max=threshold)
     open_run(store)
     with files_of_at_most(limit):
         acknowledged = write_until_full(store)
@@ -112,14 +112,14 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-@pytest.mark.parametrize("threshold", ["1GB", "4MB"])
+@pytest.mark.parametrize("threshold", [1 << 30, 4 * MIB])
 def test_a_real_disk_that_fills_costs_no_acknowledged_event_and_no_restart(
-    small_disk: Path, threshold: str, reopenings: list[int]
+    small_disk: Path, threshold: int, reopenings: list[int]
 ) -> None:
     filler = small_disk / "filler"
     filler.write_bytes(bytes(10 * MIB))
     path = small_disk / "record.duckdb"
-    store = DuckDBStore(path, free_bytes_floor=0, settings={"wal_autocheckpoint": threshold})
+    store = DuckDBStore(path, free_bytes_floor=0, log_bytes_max=threshold)
     open_run(store)
     acknowledged = write_until_full(store)
     assert 10 < len(acknowledged) < 400

@@ -44,7 +44,7 @@ def last_event(folder: Path, scratch: Path) -> bytes:
     """The bytes that a fourth event adds to the log."""
     shutil.copytree(folder, scratch)
     before = log(scratch).stat().st_size
-    store = DuckDBStore(scratch / "record.duckdb", free_bytes_floor=0, settings={"wal_autocheckpoint": "1GB"})
+    store = DuckDBStore(scratch / "record.duckdb", free_bytes_floor=0, log_bytes_max=1 << 30)
     grown = log(scratch).stat().st_size if log(scratch).exists() else 0
     store.commit(batch(burst.event_of(0, 3)))
     added = log(scratch).read_bytes()[max(before, grown) :]

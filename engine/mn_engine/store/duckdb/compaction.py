@@ -34,7 +34,7 @@ def compact(database: Database, path: Path, blobs: BlobStore, check_room: Callab
     try:
         write_fresh(path, applied_at, lambda fresh: _copy(source, fresh, cleared))
         freed = sum(blobs.remove_run(run_key) for run_key in cleared)
-        source.execute("CHECKPOINT")
+        database.checkpoint()
         database.reopen(meanwhile=lambda: put_in_place(path))
     finally:
         forget_fresh(path)

@@ -1,13 +1,15 @@
 """The open database: one connection that writes, one a reader, and coming back from a failure without a restart.
 
-DuckDB invalidates a whole open database when a checkpoint fails (a full disk, say): then every connection is closed and
-the file opened again, which replays its log.
+Checkpoints, which fold the log into the file, are made here and never by DuckDB on its own: what one may write over is
+kept until it is durable. DuckDB invalidates a whole open database when a checkpoint fails (a full disk, say): then
+every connection is closed and the file opened again, which replays its log.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import logging
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -20,11 +22,15 @@ import pyarrow as pa
 from mn_contract.errors import ContextBudgetExceeded, ContextError, DependencyUnavailable, RecordInUse, StorageFull
 from mn_engine.store.duckdb.gate import Gate
 from mn_engine.store.duckdb.log import Log
+from mn_engine.store.duckdb.rollback import Rollback
 from mn_engine.store.duckdb.schema import SETTINGS, Settings
 from mn_engine.store.forks import tell_when_forked
 
+LOG_BYTES_MAX: Final = 16 * 1024 * 1024
+"""A log longer than this is folded into the file."""
 _FULL_MARKS: Final = ("no space left", "disk full", "file too large", "quota exceeded")
 _Answer = TypeVar("_Answer")
+_log: Final = logging.getLogger(__name__)
 
 
 class RecordLost(DependencyUnavailable):
@@ -34,7 +40,9 @@ class RecordLost(DependencyUnavailable):
 class Database:
     """One DuckDB file, open. `write` is for the writer's thread alone; `ask` may be called from many threads."""
 
-    def __init__(self, path: Path, *, readers: int, settings: Settings | None = None) -> None:
+    def __init__(
+        self, path: Path, *, readers: int, settings: Settings | None = None, log_bytes_max: int = LOG_BYTES_MAX
+    ) -> None:
         self._path = path
         self._settings = {**SETTINGS, **(settings or {})}
         self._pid = os.getpid()
@@ -45,6 +53,8 @@ class Database:
         self._idle: list[duckdb.DuckDBPyConnection] = []
         self._made: list[duckdb.DuckDBPyConnection] = []
         self._log = Log(path)
+        self._rollback = Rollback(path)
+        self._log_bytes_max = self._log_bytes_due = log_bytes_max
         self._open()
         tell_when_forked(self)
 
@@ -71,9 +81,15 @@ class Database:
                 raise translated(error) from error
 
     def close(self) -> None:
-        """Lets go of the file, after those who read it."""
+        """Folds the log into the file and lets go of it, after those who read it."""
         with self._gate.alone():
-            self._let_go()
+            try:
+                if self._writer is not None:
+                    self._fold()
+            except (duckdb.Error, OSError) as error:
+                _log.warning("the log stays beside the record: %s", error)  # the next opening replays it
+            finally:
+                self._let_go()
 
     def restore(self) -> None:
         """Opens the file again where the open database is of no more use. For the writer's thread."""
@@ -113,6 +129,27 @@ class Database:
         """After a commit: sees to what DuckDB leaves undone. Raises OSError."""
         self._log.synced()
 
+    def checkpoint(self) -> None:
+        """Folds the log into the file. For the writer's thread, outside a transaction. Raises duckdb.Error and OSError,
+        with nothing lost: `restore` then."""
+        self.check_process()
+        if self._writer is None:
+            raise _closed()
+        self._fold()
+
+    def checkpoint_if_due(self) -> None:
+        """Folds a log that has grown long. A failure costs nothing but a longer log: it is logged, and the next try
+        comes when the log has grown as much again. For the writer's thread, outside a transaction."""
+        size = self._log.size
+        if size <= self._log_bytes_due:
+            return
+        try:
+            self.checkpoint()
+        except (duckdb.Error, OSError) as error:
+            self._log_bytes_due = size + self._log_bytes_max
+            _log.warning("the log could not be folded into the record and stays beside it: %s", error)
+            self.restore()
+
     def check_process(self) -> None:
         """Raises RecordInUse in a forked child: its copy of the handle would write behind the parent's back."""
         if os.getpid() != self._pid:
@@ -127,13 +164,23 @@ class Database:
         for connection in self._made:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
+    def _fold(self) -> None:
+        assert self._writer is not None
+        self._rollback.keep(self._writer)
+        self._writer.execute("CHECKPOINT")
+        self._rollback.forget()
+        self._log_bytes_due = self._log_bytes_max
+
     def _open(self) -> None:
         try:
+            self._rollback.take_back()
             self._root = self._connect()
+            self._root.execute("PRAGMA disable_checkpoint_on_shutdown")
+            self._rollback.forget()
             self._made.append(self._root)
             self._writer = self._root.cursor()
             self._made.append(self._writer)
-        except duckdb.Error as error:
+        except (duckdb.Error, OSError) as error:
             self._let_go()
             raise _unopened(error) from error
 
@@ -141,7 +188,7 @@ class Database:
         try:
             return duckdb.connect(str(self._path), config=self._settings)
         except duckdb.Error as error:
-            if not self._log.cut_torn_tail(str(error)):
+            if not (self._rollback.take_back_header(str(error)) or self._log.cut_torn_tail(str(error))):
                 raise
         return duckdb.connect(str(self._path), config=self._settings)
 
@@ -188,7 +235,7 @@ def translated(error: duckdb.Error) -> ContextError:
     return DependencyUnavailable(f"the record cannot be used: {type(error).__name__}", dependency="store")
 
 
-def _unopened(error: duckdb.Error) -> ContextError:
+def _unopened(error: Exception) -> ContextError:
     text = str(error).lower()
     if "could not set lock" in text or "conflicting lock" in text:
         return RecordInUse("another program has the record's file open; stop it", holder={})

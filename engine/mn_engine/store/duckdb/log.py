@@ -56,6 +56,14 @@ class Log:
             self._note = os.open(self._note_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         os.pwrite(self._note, _note(self._identity, found.st_size), 0)
 
+    @property
+    def size(self) -> int:
+        """Its bytes; 0 where there is none."""
+        try:
+            return self._path.stat().st_size
+        except FileNotFoundError:
+            return 0
+
     def let_go(self) -> None:
         """Closes its files. Idempotent."""
         for descriptor in (self._held, self._note):

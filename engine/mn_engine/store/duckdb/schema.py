@@ -132,6 +132,7 @@ Settings = dict[str, str | bool | int | float | list[str]]
 SETTINGS: Final[Settings] = {
     "threads": 2,  # it is embedded: the host's work comes first
     "memory_limit": "1GB",
+    "wal_autocheckpoint": "1TB",  # never by itself: see connection
     "preserve_insertion_order": True,  # reads rely on it for the order of ordinals
     "enable_external_access": False,  # the record's own file and log are all that is touched
     "python_enable_replacements": False,  # a table's name never means a variable of the host

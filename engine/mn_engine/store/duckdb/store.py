@@ -27,7 +27,7 @@ from mn_engine.store.blobs import Arrival, BlobStore
 from mn_engine.store.columns import check_table
 from mn_engine.store.decide import check_deadline
 from mn_engine.store.duckdb import compaction, plans, queries
-from mn_engine.store.duckdb.connection import Database, RecordLost, translated
+from mn_engine.store.duckdb.connection import LOG_BYTES_MAX, Database, RecordLost, translated
 from mn_engine.store.duckdb.facts import FactsCache
 from mn_engine.store.duckdb.fresh import forget_fresh, put_in_place, write_fresh
 from mn_engine.store.duckdb.heads import Heads
@@ -60,8 +60,8 @@ class DuckDBStore:
     """A record in one file, with its large artifacts in a folder beside it. Open it once in a process.
 
     `group_max` is how many writes share a transaction at most, `free_bytes` tells the free bytes of a folder's disk,
-    `settings` are DuckDB's own. Raises RecordInUse where the record is open already, DependencyUnavailable where the
-    file is no record or a newer engine's.
+    `settings` are DuckDB's own, a log of more than `log_bytes_max` is folded into the file. Raises RecordInUse where
+    the record is open already, DependencyUnavailable where the file is no record, a damaged one or a newer engine's.
     """
 
     def __init__(
@@ -72,6 +72,7 @@ class DuckDBStore:
         free_bytes_floor: int = FREE_BYTES_FLOOR,
         free_bytes: Callable[[Path], int] = _free_bytes,
         settings: Settings | None = None,
+        log_bytes_max: int = LOG_BYTES_MAX,
     ) -> None:
         path = path.resolve()
         _make_folder(path.parent)
@@ -84,7 +85,7 @@ class DuckDBStore:
         self._lock = RecordLock(path)
         try:
             self._blobs = BlobStore(path.with_name(path.name + ".blobs"))
-            self._database = self._open(settings)
+            self._database, last_seq = self._open(settings, log_bytes_max)
         except duckdb.Error as error:
             self._lock.release()
             raise translated(error) from error
@@ -93,7 +94,12 @@ class DuckDBStore:
             raise
         self._facts = FactsCache(lambda run_key: queries.load_facts(self._database.write, run_key))
         self._writer = Writer(
-            self._database, self._facts, group_max=group_max, room=self._check_room, committed=self._commit_heads
+            self._database,
+            self._facts,
+            last_seq=last_seq,
+            group_max=group_max,
+            room=self._check_room,
+            committed=self._commit_heads,
         )
 
     # Runs.
@@ -265,18 +271,20 @@ class DuckDBStore:
             finally:
                 self._lock.release()
 
-    def _open(self, settings: Settings | None) -> Database:
+    def _open(self, settings: Settings | None, log_bytes_max: int) -> tuple[Database, int]:
+        """The open database, and the number of the last write to it."""
         forget_fresh(self._path)
         if not self._path.exists():
             write_fresh(self._path, _now())
             put_in_place(self._path)
-        database = Database(self._path, readers=max(os.cpu_count() or 1, 1), settings=settings)
+        readers = max(os.cpu_count() or 1, 1)
+        database = Database(self._path, readers=readers, settings=settings, log_bytes_max=log_bytes_max)
         try:
             migrate(database.write, _now())
+            return database, queries.max_seq(database.write)
         except BaseException:
             database.close()
             raise
-        return database
 
     def _ask(self, question: Callable[[duckdb.DuckDBPyConnection], _Answer]) -> _Answer:
         try:

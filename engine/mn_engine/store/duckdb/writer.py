@@ -63,6 +63,7 @@ class Writer:
         database: Database,
         facts: FactsCache,
         *,
+        last_seq: int,
         group_max: int,
         room: Room,
         committed: Callable[[dict[str, Run]], None],
@@ -72,7 +73,7 @@ class Writer:
         self._group_max = group_max
         self._room = room
         self._committed = committed
-        self._seq = max_seq(database.write)
+        self._seq = last_seq
         lock = threading.Lock()
         self._work_came = threading.Condition(lock)
         self._room_came = threading.Condition(lock)
@@ -130,6 +131,7 @@ class Writer:
                     _settle(jobs[0], jobs[0].alone)
                 else:
                     self._commit(jobs, tries=2)
+                    self._database.checkpoint_if_due()
                     # Who was just answered tends to come back at once, beside those who came meanwhile.
                     self._siblings = min(len(jobs) + len(self._waiting), self._group_max)
             except Exception as error:  # noqa: BLE001  (a fault of ours must reach its callers, not end the writer)
