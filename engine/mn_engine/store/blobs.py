@@ -52,7 +52,7 @@ class BlobStore:
         past its end."""
         try:
             with _typed():
-                descriptor = os.open(self.root / run_key / sha256, os.O_RDONLY | os.O_CLOEXEC)
+                descriptor = os.open(f"{self.root}/{run_key}/{sha256}", os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError as error:
             raise SourceMismatch(
                 "an artifact's file is gone from the record's folder; the evidence was not used. Put it again, or"
@@ -61,8 +61,8 @@ class BlobStore:
             ) from error
         try:
             with _typed():
-                self._check(f"{run_key}/{sha256}", descriptor)
-                check_range(os.fstat(descriptor).st_size, start, end)
+                size = self._checked_size(f"{run_key}/{sha256}", descriptor)
+                check_range(size, start, end)
                 return os.pread(descriptor, end - start, start)
         finally:
             os.close(descriptor)
@@ -91,10 +91,12 @@ class BlobStore:
         self._checked.clear()
         return freed
 
-    def _check(self, name: str, descriptor: int) -> None:
-        identity = _identity(os.fstat(descriptor))
+    def _checked_size(self, name: str, descriptor: int) -> int:
+        """The size of an open file whose bytes are those of its name. Raises SourceMismatch where they are not."""
+        status = os.fstat(descriptor)
+        identity = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         if self._checked.get(name) == identity:
-            return
+            return status.st_size
         sha256 = name.rpartition("/")[2]
         with open(descriptor, "rb", closefd=False) as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
@@ -104,6 +106,7 @@ class BlobStore:
                 artifact_sha256=sha256,
             )
         self._checked[name] = identity
+        return status.st_size
 
     def _files(self) -> Iterator[Path]:
         if self.root.is_dir():
@@ -208,10 +211,6 @@ class Arrival:
         if self._file is not None:
             os.close(self._file)
             self._file = None
-
-
-def _identity(status: os.stat_result) -> _Identity:
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _unlink(file: Path) -> int:
