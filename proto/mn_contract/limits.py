@@ -27,6 +27,10 @@ EVIDENCE_BYTES_MAX: Final = 4 * KIB
 ROLES_MAX: Final = 64
 """Roles of one caller, and entries of one list of an ACL."""
 
+# Runs.
+RUN_STORED_BYTES_MAX: Final = (1 << 63) - 1
+"""The largest storage budget: what a signed 64-bit column holds."""
+
 # Artifacts.
 ARTIFACT_BYTES_MAX: Final = 4 * KIB * MIB
 ARTIFACT_INLINE_BYTES_MAX: Final = 64 * KIB
@@ -86,11 +90,19 @@ WIRE_EXPANSION_NUM, WIRE_EXPANSION_DEN = 13, 10
 """Protobuf of a card is never larger than 1.3 times its canonical JSON (measured on generated cards)."""
 
 SERVER_THREADS: Final = 64
-"""Calls that a server works on at once; more wait."""
+"""Calls that a server works on at once; more wait. Calls that last as long as their client likes are not among them."""
 SERVER_RESERVE_THREADS: Final = 4
-"""Threads beside them that only health checks and cancels use."""
+"""Threads beside them that only health checks use; as many that only cancels use."""
+SERVER_READS: Final = 32
+"""Reads of artifacts that a server answers at once, on threads of their own; more wait."""
 WATCHES_MAX: Final = 32
-"""Watches that a server keeps open at once, on threads of their own."""
+"""Watches that a server keeps open at once, on threads of their own; more are refused."""
+UPLOADS_MAX: Final = 32
+"""Uploads that a server takes in at once, on threads of their own; more are refused."""
+UPLOAD_IDLE_SECONDS: Final = 30.0
+"""How long an upload may send nothing before it is ended."""
+BUSY_RETRY_MS: Final = 1000
+"""When to ask again after a refusal because a server has its fill of such calls."""
 SERVER_CALLS_MAX: Final = 1024
 """Calls that a server accepts at once, waiting ones included."""
 
@@ -116,7 +128,12 @@ _RELATIONS: Final = {
     "a batch's cards have distinct ordinals": max(BATCH_CARDS_MAX, BULK_CARDS_MAX) < 1 << ORDINAL_PLACE_BITS,
     "an event fits a batch": EVENT_CARDS_MAX <= BATCH_CARDS_MAX,
     "a response fits a message": RESPONSE_BYTES_MAX <= MESSAGE_BYTES_MAX // 2,
-    "every call that a server works on can be accepted": SERVER_THREADS + WATCHES_MAX <= SERVER_CALLS_MAX,
+    "every call that a server works on can be accepted": SERVER_THREADS
+    + 2 * SERVER_RESERVE_THREADS
+    + SERVER_READS
+    + WATCHES_MAX
+    + UPLOADS_MAX
+    <= SERVER_CALLS_MAX // 2,
     "a full error detail is larger than a compact one": ERROR_DETAIL_BYTES_DEFAULT < ERROR_DETAIL_BYTES_MAX,
 }
 _broken = [name for name, holds in _RELATIONS.items() if not holds]

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -18,11 +19,28 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from grpc_status import rpc_status
 
-from mn.context.working.v1 import artifact_pb2, card_pb2, packet_pb2, run_pb2, working_memory_pb2_grpc
+from mn.context.working.v1 import (
+    artifact_pb2,
+    card_pb2,
+    packet_pb2,
+    run_pb2,
+    working_memory_pb2,
+    working_memory_pb2_grpc,
+)
+from mn_contract.limits import (
+    ARTIFACT_CHUNK_BYTES_MAX,
+    SERVER_READS,
+    SERVER_RESERVE_THREADS,
+    SERVER_THREADS,
+    UPLOADS_MAX,
+    WATCHES_MAX,
+)
 from mn_engine.bootstrap import engine_over
 from mn_engine.faces.gate import BoundToken, Gate
 from mn_engine.faces.grpc import GrpcServer
+from mn_engine.store.duckdb import DuckDBStore
 from mn_engine.store.memory import MemoryStore
+from mn_engine.store.port import Store
 
 SCOPE = [("mn-job-id", "job"), ("mn-run-id", "run"), ("mn-principal", "alice")]
 WAIT = 30
@@ -31,13 +49,13 @@ WAIT = 30
 class Served:
     """A server in this process and a channel to it."""
 
-    def __init__(self, gate: Gate) -> None:
-        self.server = GrpcServer("127.0.0.1:0", gate)
+    def __init__(self, gate: Gate, store: Store | None = None, **options: Any) -> None:
+        self.server = GrpcServer("127.0.0.1:0", gate, **options)
         self.server.start()
         self.channel = grpc.insecure_channel(f"127.0.0.1:{self.server.port}")
         self.stub = working_memory_pb2_grpc.WorkingMemoryStub(self.channel)
         self.health = health_pb2_grpc.HealthStub(self.channel)
-        self.store = MemoryStore()
+        self.store = MemoryStore() if store is None else store
 
     def serve(self) -> None:
         self.server.serve(engine_over(self.store))
@@ -160,29 +178,178 @@ def test_tokens_guard_every_method() -> None:
         served.close()
 
 
+def _silent_upload(over: threading.Event) -> Iterator[artifact_pb2.PutArtifactRequest]:
+    """A header, a chunk, and nothing more until `over`."""
+    yield artifact_pb2.PutArtifactRequest(header=artifact_pb2.ArtifactHeader(media_type="text/plain"))
+    yield artifact_pb2.PutArtifactRequest(chunk=b"half")
+    over.wait(WAIT)
+
+
+def _reason(error: grpc.RpcError) -> str:
+    """The contract's reason of a failed call; an error without one fails the test."""
+    info = error_details_pb2.ErrorInfo()
+    status = rpc_status.from_call(error)
+    assert status is not None, error
+    assert status.details[0].Unpack(info)
+    return str(info.reason)
+
+
 def test_health_and_cancel_get_through_when_every_thread_is_busy(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Every lane is full, and more calls wait: uploads and watches stay, other calls and reads hang in the store."""
     served.serve()
-    served.stub.OpenRun(run_pb2.OpenRunRequest(), metadata=SCOPE, timeout=WAIT)
-    held, busy = threading.Event(), threading.Semaphore(0)
+    for run in ("run", "other"):
+        scope = [SCOPE[0], ("mn-run-id", run), SCOPE[2]]
+        served.stub.OpenRun(run_pb2.OpenRunRequest(), metadata=scope, timeout=WAIT)
+    over, hanging = threading.Event(), threading.Semaphore(0)
 
-    def slow_upload() -> Iterator[artifact_pb2.PutArtifactRequest]:
-        yield artifact_pb2.PutArtifactRequest(header=artifact_pb2.ArtifactHeader(media_type="text/plain"))
-        busy.release()
-        held.wait(WAIT)
+    def hang(run_key: str, hashes: object) -> dict[str, tuple[object, ...]]:
+        hanging.release()
+        over.wait(4 * WAIT)  # longer than anybody waits for an answer
+        return {}
 
-    calls = [served.stub.PutArtifact.future(slow_upload(), metadata=SCOPE, timeout=WAIT) for _ in range(64)]
-    for _ in calls:
-        assert busy.acquire(timeout=WAIT)
+    monkeypatch.setattr(served.store, "artifacts", hang)
+    stat = artifact_pb2.StatArtifactRequest(sha256="0" * 64)
+    wanted = artifact_pb2.ReadArtifactRequest(ranges=[artifact_pb2.SourceRange(artifact_sha256="0" * 64, end=1)])
+    answers = [served.stub.ReadArtifact(wanted, metadata=SCOPE, timeout=WAIT) for _ in range(SERVER_READS + 8)]
+    answers += [
+        served.stub.WatchRevisions(run_pb2.WatchRevisionsRequest(), metadata=SCOPE, timeout=WAIT)
+        for _ in range(WATCHES_MAX + 8)
+    ]
+    calls = [served.stub.StatArtifact.future(stat, metadata=SCOPE, timeout=WAIT) for _ in range(SERVER_THREADS + 8)]
+    calls += [
+        served.stub.PutArtifact.future(_silent_upload(over), metadata=SCOPE, timeout=WAIT)
+        for _ in range(UPLOADS_MAX + 8)
+    ]
+    for _ in range(SERVER_THREADS + SERVER_READS):
+        assert hanging.acquire(timeout=WAIT)
     try:
         assert served.status() == health_pb2.HealthCheckResponse.SERVING
-        cancelled = served.stub.CancelRun(run_pb2.CancelRunRequest(reason="stop"), metadata=SCOPE, timeout=WAIT)
+        metadata = [SCOPE[0], ("mn-run-id", "other"), SCOPE[2]]
+        cancelled = served.stub.CancelRun(run_pb2.CancelRunRequest(reason="stop"), metadata=metadata, timeout=WAIT)
         assert cancelled.run.state == run_pb2.RUN_STATE_CANCELLED
     finally:
-        held.set()
+        over.set()
+        for answer in answers:
+            answer.cancel()
         for call in calls:
             call.exception(timeout=WAIT)
+
+
+def test_the_upload_too_many_is_refused_at_once_and_others_are_answered(served: Served) -> None:
+    served.serve()
+    served.stub.OpenRun(run_pb2.OpenRunRequest(), metadata=SCOPE, timeout=WAIT)
+    over, refused = threading.Event(), threading.Semaphore(0)
+    calls = [
+        served.stub.PutArtifact.future(_silent_upload(over), metadata=SCOPE, timeout=WAIT)
+        for _ in range(2 * SERVER_THREADS)
+    ]
+    for call in calls:
+        call.add_done_callback(lambda call: refused.release())
+    try:
+        for _ in range(len(calls) - UPLOADS_MAX):
+            assert refused.acquire(timeout=WAIT), "what is too much does not wait for a place"
+        errors = [call.exception() for call in calls if call.done()]
+        assert {(error.code(), _reason(error)) for error in errors} == {
+            (grpc.StatusCode.RESOURCE_EXHAUSTED, "BUDGET_EXCEEDED")
+        }
+        retry = error_details_pb2.RetryInfo()
+        assert any(detail.Unpack(retry) for detail in rpc_status.from_call(errors[0]).details)
+        served.stub.GetRun(run_pb2.GetRunRequest(), metadata=SCOPE, timeout=WAIT)
+    finally:
+        over.set()
+        for call in calls:
+            call.exception(timeout=WAIT)
+
+
+def test_an_upload_that_sends_nothing_for_long_is_ended_and_leaves_nothing(tmp_path: Path) -> None:
+    served = Served(Gate(), DuckDBStore(tmp_path / "record.duckdb"), upload_idle_seconds=0.3)
+    served.serve()
+    served.stub.OpenRun(run_pb2.OpenRunRequest(), metadata=SCOPE, timeout=WAIT)
+    over = threading.Event()
+    large = artifact_pb2.PutArtifactRequest(chunk=bytes(ARTIFACT_CHUNK_BYTES_MAX))
+
+    def requests() -> Iterator[artifact_pb2.PutArtifactRequest]:
+        yield artifact_pb2.PutArtifactRequest(header=artifact_pb2.ArtifactHeader(media_type="text/plain"))
+        yield large
+        over.wait(WAIT)
+
+    try:
+        with pytest.raises(grpc.RpcError) as caught:
+            served.stub.PutArtifact(requests(), metadata=SCOPE, timeout=WAIT)
+        assert (caught.value.code(), _reason(caught.value)) == (
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            "BUDGET_EXCEEDED",
+        )
+        assert not [file for file in tmp_path.rglob("*.blobs/*/*") if file.is_file()]
+    finally:
+        over.set()
+        served.close()
+    waiting = [thread for thread in threading.enumerate() if thread.name.startswith("mn-receive")]
+    for thread in waiting:
+        thread.join(WAIT)
+    assert not any(thread.is_alive() for thread in waiting), "nobody waits for what will not come"
+
+
+def test_the_watch_too_many_is_refused_at_once(served: Served) -> None:
+    served.serve()
+    served.stub.OpenRun(run_pb2.OpenRunRequest(), metadata=SCOPE, timeout=WAIT)
+    event = card_pb2.Event(key="k", cards=[card_pb2.Card(kind="CARD_KIND_FACT", text="told")])
+    served.stub.RecordEvents(card_pb2.RecordEventsRequest(events=[event]), metadata=SCOPE, timeout=WAIT)
+    watches = [
+        served.stub.WatchRevisions(run_pb2.WatchRevisionsRequest(), metadata=SCOPE, timeout=WAIT)
+        for _ in range(WATCHES_MAX)
+    ]
+    for watch in watches:
+        assert next(watch).revision == 1
+    for _ in range(2 * SERVER_RESERVE_THREADS):
+        with pytest.raises(grpc.RpcError) as caught:
+            next(served.stub.WatchRevisions(run_pb2.WatchRevisionsRequest(), metadata=SCOPE, timeout=WAIT))
+        assert (caught.value.code(), _reason(caught.value)) == (
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            "BUDGET_EXCEEDED",
+        )
+    for watch in watches:
+        watch.cancel()
+
+
+@pytest.mark.parametrize("data", [b"\xff\xff\xff\xff\xff", b"\x0a\x02\xff\xfe"], ids=["garbage", "not UTF-8"])
+def test_bytes_that_are_no_message_are_the_callers_fault_whatever_the_method(served: Served, data: bytes) -> None:
+    served.serve()
+    served.stub.OpenRun(run_pb2.OpenRunRequest(), metadata=SCOPE, timeout=WAIT)
+    for name, method in working_memory_pb2.DESCRIPTOR.services_by_name["WorkingMemory"].methods_by_name.items():
+        if not method.input_type.fields or (data[:1] == b"\x0a" and not _begins_with_a_text(method.input_type)):
+            continue
+        path = f"/mn.context.working.v1.WorkingMemory/{name}"
+        with pytest.raises(grpc.RpcError) as caught:
+            # One message in and any number out: every shape of method takes that.
+            list(served.channel.unary_stream(path)(data, metadata=SCOPE, timeout=WAIT))
+        assert (name, caught.value.code()) == (name, grpc.StatusCode.INVALID_ARGUMENT)
+        assert _reason(caught.value) == "INVALID_ARGUMENT"
+
+
+def _begins_with_a_text(message: Any) -> bool:
+    first = message.fields_by_number.get(1)
+    return first is not None and first.type == first.TYPE_STRING
+
+
+def test_bytes_that_are_no_message_in_the_middle_of_an_upload_leave_nothing(served: Served) -> None:
+    served.serve()
+    served.stub.OpenRun(run_pb2.OpenRunRequest(), metadata=SCOPE, timeout=WAIT)
+    header = artifact_pb2.PutArtifactRequest(header=artifact_pb2.ArtifactHeader(media_type="text/plain"))
+    upload = served.channel.stream_unary("/mn.context.working.v1.WorkingMemory/PutArtifact")
+    with pytest.raises(grpc.RpcError) as caught:
+        upload(iter([header.SerializeToString(), b"\xff\xff\xff"]), metadata=SCOPE, timeout=WAIT)
+    assert (caught.value.code(), _reason(caught.value)) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_ARGUMENT")
+    assert served.stub.GetRun(run_pb2.GetRunRequest(), metadata=SCOPE, timeout=WAIT).run.stored_bytes == 0
+
+
+def test_a_scope_given_twice_is_refused(served: Served) -> None:
+    served.serve()
+    with pytest.raises(grpc.RpcError) as caught:
+        served.stub.OpenRun(run_pb2.OpenRunRequest(), metadata=[*SCOPE, ("mn-principal", "bob")], timeout=WAIT)
+    assert (caught.value.code(), _reason(caught.value)) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_ARGUMENT")
 
 
 def _start(tmp_path: Path, *arguments: str) -> tuple[subprocess.Popen[str], int]:

@@ -7,7 +7,8 @@ from enum import IntEnum
 from typing import Final
 
 from mn_contract.canonical import digest
-from mn_contract.errors import ContextBudgetExceeded, RunClosed
+from mn_contract.errors import ContextBudgetExceeded, InvalidInput, RunClosed
+from mn_contract.limits import RUN_STORED_BYTES_MAX
 
 
 class RunState(IntEnum):
@@ -76,6 +77,17 @@ class Run:
                 used=self.stored_bytes,
                 needed=needed,
             )
+
+
+def check_max_stored_bytes(budget: int | None) -> int | None:
+    """`budget` where it is a run's storage budget, or None. Raises InvalidInput."""
+    if budget is not None and not 1 <= budget <= RUN_STORED_BYTES_MAX:
+        raise InvalidInput(
+            f"max_stored_bytes must be 1-{RUN_STORED_BYTES_MAX}; leave it out to keep the run's budget, or give the"
+            " largest value to lift it",
+            field="max_stored_bytes",
+        )
+    return budget
 
 
 def next_root(root: str, revision: int, fingerprints: list[str]) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from mn_contract.errors import InvalidInput, PermissionDenied, Unauthenticated
 from mn_engine.domain.scope import Scope
@@ -22,6 +22,22 @@ PRINCIPAL: Final = "mn-principal"
 ROLES: Final = "mn-roles"
 AUTHORIZATION: Final = "authorization"
 DETAIL_BYTES_MAX: Final = "mn-detail-bytes-max"
+_ONCE: Final = frozenset({JOB, RUN, PRINCIPAL, ROLES, AUTHORIZATION, DETAIL_BYTES_MAX})
+
+
+def headers_of(pairs: Iterable[tuple[str, Any]]) -> dict[str, str]:
+    """The text among a call's (name in lower case, value) pairs.
+
+    Raises InvalidInput where a name of the contract stands there twice: two proxies, or a proxy and a client, may each
+    have meant one of the values, and a guess would be somebody else's scope.
+    """
+    headers: dict[str, str] = {}
+    for name, value in pairs:
+        if name in headers and name in _ONCE:
+            raise InvalidInput(f"{name} is given twice; give it once", field=name)
+        if isinstance(value, str):
+            headers[name] = value
+    return headers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

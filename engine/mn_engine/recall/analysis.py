@@ -68,8 +68,10 @@ def analyse_query(text: str) -> Query:
 
 def matched_terms(text: str, query: Query) -> tuple[str, ...]:
     """The query's terms that `text` has, ascending."""
-    wanted = set(query.terms)
-    return tuple(sorted(wanted.intersection(terms(text)))) if wanted else ()
+    if not query.terms:
+        return ()
+    had: set[str] = set().union(*map(_token_terms, set(_tokens(text))))
+    return tuple(sorted(had.intersection(query.terms)))
 
 
 def analyse(card: Card) -> Analysis:

@@ -37,6 +37,7 @@ class View:
         self.revision = revision
         self.count = int(np.searchsorted(index.array("ordinals"), ordinal_of(revision + 1, 0)))
         """Cards that were there at the revision, hidden ones included; their places are 0 to count - 1."""
+        self._ending_rows: dict[int, NDArray[np.int64]] = {}
 
     def column(self, name: str) -> NDArray[Any]:
         """A column of the index that has one item a card, as far as the revision goes."""
@@ -106,6 +107,8 @@ class View:
     def conflicts(self, ordinal: int) -> list[int]:
         """Ordinals of visible cards that contradict the card, or that it contradicts, ascending."""
         ones, others = self.links
+        if not len(ones):
+            return []
         return [self.ordinal(place) for place in others[ones == self.place(ordinal)].tolist()]
 
     @cached_property
@@ -173,6 +176,12 @@ class View:
 
     def _endings(self, kind: int) -> NDArray[np.int64]:
         """Rows of the index's endings of a kind that have come by the revision and that the reader may know of."""
+        rows = self._ending_rows.get(kind)
+        if rows is None:
+            rows = self._ending_rows[kind] = self._find_endings(kind)
+        return rows
+
+    def _find_endings(self, kind: int) -> NDArray[np.int64]:
         by = self.index.array("ended_by")
         told = self.index.array("ended_kinds") == kind
         told &= self.index.array("ended_revisions") <= self.revision
@@ -186,7 +195,8 @@ class View:
 
     def _ending(self, ordinal: int, kind: int) -> Ending | None:
         rows = self._endings(kind)
-        rows = rows[self.index.array("ended_places")[rows] == self.place(ordinal)]
+        if len(rows):
+            rows = rows[self.index.array("ended_places")[rows] == self.place(ordinal)]
         if not len(rows):
             return None
         by = int(self.index.array("ended_by")[rows[0]])

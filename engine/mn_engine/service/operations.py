@@ -24,29 +24,42 @@ class Shape(Enum):
     """One request, many answers."""
 
 
+class Lane(Enum):
+    """What a call waits beside: a server gives each lane threads of its own, so that no lane can hold up another."""
+
+    CALL = "call"
+    """It ends by itself."""
+    URGENT = "urgent"
+    """It stops work, and must get through when everything else is busy."""
+    UPLOAD = "upload"
+    READ = "read"
+    WATCH = "watch"
+    """The last three last as long as their client likes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """A use case as faces see it: `run(engine, scope, call, **decoded request)`.
 
-    `safe_to_retry`: the same request again changes nothing more. `urgent`: is served from the server's reserve.
+    `safe_to_retry`: the same request again changes nothing more.
     """
 
     run: Callable[..., Any]
     shape: Shape = Shape.UNARY
     safe_to_retry: bool = True
-    urgent: bool = False
+    lane: Lane = Lane.CALL
 
 
 OPERATIONS: Final[Mapping[str, Operation]] = MappingProxyType(
     {
         "OpenRun": Operation(run=runs.open_run),
         "GetRun": Operation(run=runs.get_run),
-        "CancelRun": Operation(run=runs.cancel_run, urgent=True),
+        "CancelRun": Operation(run=runs.cancel_run, lane=Lane.URGENT),
         "ClearRun": Operation(run=runs.clear_run),
-        "WatchRevisions": Operation(run=runs.watch_revisions, shape=Shape.STREAM),
-        "PutArtifact": Operation(run=artifacts.put_artifact, shape=Shape.UPLOAD),
+        "WatchRevisions": Operation(run=runs.watch_revisions, shape=Shape.STREAM, lane=Lane.WATCH),
+        "PutArtifact": Operation(run=artifacts.put_artifact, shape=Shape.UPLOAD, lane=Lane.UPLOAD),
         "StatArtifact": Operation(run=artifacts.stat_artifact),
-        "ReadArtifact": Operation(run=artifacts.read_artifact, shape=Shape.STREAM),
+        "ReadArtifact": Operation(run=artifacts.read_artifact, shape=Shape.STREAM, lane=Lane.READ),
         "RecordEvents": Operation(run=record.record_events),
         "GetCard": Operation(run=record.get_card),
         "Recall": Operation(run=compile.recall),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mn_contract.limits import REASON_BYTES_MAX
 from mn_contract.names import check_text
-from mn_engine.domain.runs import Run, RunState, Tombstone
+from mn_engine.domain.runs import Run, RunState, Tombstone, check_max_stored_bytes
 from mn_engine.domain.scope import Scope
 from mn_engine.service.engine import Call, Engine
 
@@ -14,6 +14,7 @@ from mn_engine.service.engine import Call, Engine
 def open_run(engine: Engine, scope: Scope, call: Call, *, max_stored_bytes: int | None) -> Run:
     """The run, created where it is new."""
     call.check()
+    check_max_stored_bytes(max_stored_bytes)
     return engine.store.open_run(scope.job_id, scope.run_id, max_stored_bytes=max_stored_bytes, now=engine.clock())
 
 

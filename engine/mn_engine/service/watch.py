@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from mn_contract.errors import ContextBudgetExceeded, DependencyUnavailable
-from mn_contract.limits import WATCHES_MAX
+from mn_contract.limits import BUSY_RETRY_MS, WATCHES_MAX
 from mn_engine.domain.deadlines import Expired
 from mn_engine.domain.runs import RunState
 
@@ -69,9 +69,10 @@ class Watchers:
         with self._changed:
             if sum(self._watching.values()) >= self._watches_max:
                 raise ContextBudgetExceeded(
-                    f"{self._watches_max} watches are open, which is the most; poll GetRun instead",
+                    f"{self._watches_max} watches are open, which is the most; poll GetRun, or retry later",
                     budget="watches",
                     limit=self._watches_max,
+                    retry_after_ms=BUSY_RETRY_MS,
                 )
             self._watching[run_key] = self._watching.get(run_key, 0) + 1
             self._heads.setdefault(run_key, (0, RunState.OPEN))

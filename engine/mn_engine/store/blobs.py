@@ -1,8 +1,11 @@
 """Large artifacts as files: content-addressed, written once, durable before anything cites them.
 
 A file is written under a temporary name, fsynced, renamed to its hash, and the directory fsynced, in that order,
-before the handle is committed to the record. What a crash leaves behind is a temporary file or a file that nothing
-cites; both are swept.
+before the handle is committed to the record. What a crash leaves behind is a temporary file, which is swept when the
+folder is opened next, or a file that nothing cites, which compaction sweeps.
+
+A file is used only while its bytes are those of its name: it is hashed whole when it is first read, and again whenever
+it has changed on the disk (invariant 6).
 """
 
 from __future__ import annotations
@@ -23,32 +26,43 @@ from mn_contract.limits import ARTIFACT_BYTES_MAX, ARTIFACT_INLINE_BYTES_MAX
 from mn_engine.domain.artifacts import check_range
 
 _TEMPORARY: Final = ".part"
+_Identity = tuple[int, int, int, int]
+"""(inode, size, time of the last change of contents, of anything): another one where a file has been changed."""
 
 
 class BlobStore:
-    """Files `root/run_key/sha256`. Thread-safe."""
+    """Files `root/run_key/sha256`. Thread-safe. Opening it sweeps what uploads left when they were killed, so whoever
+    opens it has the record to itself."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self._lock = threading.Lock()
         self._arriving: Counter[str] = Counter()
+        self._checked: dict[str, _Identity] = {}
+        with _typed():
+            for left in root.glob(f"*/*{_TEMPORARY}"):
+                _unlink(left)
 
     def arrive(self, run_key: str) -> Arrival:
         """Begins a blob."""
         return Arrival(self, run_key)
 
     def read(self, run_key: str, sha256: str, start: int, end: int) -> bytes:
-        """Bytes [start, end). Raises SourceMismatch where the file is gone, InvalidInput past its end."""
+        """Bytes [start, end). Raises SourceMismatch where the file is gone or is not what its name says, InvalidInput
+        past its end."""
         try:
             with _typed():
-                descriptor = os.open(self.root / run_key / sha256, os.O_RDONLY | os.O_CLOEXEC)
+                descriptor = os.open(f"{self.root}/{run_key}/{sha256}", os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError as error:
             raise SourceMismatch(
-                "an artifact's file is gone from the record's folder; the evidence was not used", artifact_sha256=sha256
+                "an artifact's file is gone from the record's folder; the evidence was not used. Put it again, or"
+                " restore the file",
+                artifact_sha256=sha256,
             ) from error
         try:
             with _typed():
-                check_range(os.fstat(descriptor).st_size, start, end)
+                size = self._checked_size(f"{run_key}/{sha256}", descriptor)
+                check_range(size, start, end)
                 return os.pread(descriptor, end - start, start)
         finally:
             os.close(descriptor)
@@ -62,6 +76,7 @@ class BlobStore:
         with contextlib.suppress(OSError):  # an upload that has just begun has a file in it, and will take it away
             folder.rmdir()
         sync_directory(self.root)
+        self._checked.clear()
         return freed
 
     def sweep(self, cited: Iterable[tuple[str, str]]) -> int:
@@ -73,7 +88,25 @@ class BlobStore:
                 name = f"{file.parent.name}/{file.name}"
                 if name not in keep and not self._arriving[name]:
                     freed += _unlink(file)
+        self._checked.clear()
         return freed
+
+    def _checked_size(self, name: str, descriptor: int) -> int:
+        """The size of an open file whose bytes are those of its name. Raises SourceMismatch where they are not."""
+        status = os.fstat(descriptor)
+        identity = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        if self._checked.get(name) == identity:
+            return status.st_size
+        sha256 = name.rpartition("/")[2]
+        with open(descriptor, "rb", closefd=False) as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        if found != sha256:
+            raise SourceMismatch(
+                "an artifact's file is not what was put; the evidence was not used. Put it again, or restore the file",
+                artifact_sha256=sha256,
+            )
+        self._checked[name] = identity
+        return status.st_size
 
     def _files(self) -> Iterator[Path]:
         if self.root.is_dir():

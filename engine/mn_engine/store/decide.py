@@ -6,11 +6,11 @@ Pure: a store looks up what is known and writes what comes out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
-from mn_contract.errors import ContextBudgetExceeded, IdempotencyConflict, NotFound
+from mn_contract.errors import ContextBudgetExceeded, IdempotencyConflict, InvalidInput, NotFound
 from mn_engine.domain.cards import RESOLVES, SUPERSEDES, CardKey
 from mn_engine.domain.deadlines import Expired
 from mn_engine.domain.events import (
@@ -49,7 +49,7 @@ def decide(
     batch: Batch, known: Known, *, card_bytes: Callable[[PreparedEvent], int] = attrgetter("card_bytes")
 ) -> Decided:
     """What becomes of `batch`; `card_bytes` is what an event's cards are charged. Raises RunClosed,
-    IdempotencyConflict, StaleRevision, NotFound, ContextBudgetExceeded."""
+    IdempotencyConflict, StaleRevision, NotFound, InvalidInput, ContextBudgetExceeded."""
     known.run.check_readable()
     replays: dict[str, EventReceipt] = {}
     new: list[PreparedEvent] = []
@@ -139,3 +139,24 @@ def _check_cards(events: list[PreparedEvent], known: Known) -> None:
             raise clash(key)
     if named - added.keys() - there:
         raise NotFound("a card that the event points at is not in this run")
+    _check_order(events, added.keys())
+
+
+def _check_order(events: list[PreparedEvent], added: Collection[CardKey]) -> None:
+    """Raises InvalidInput where something would end a card that the batch adds later: so no endings make a cycle, and
+    of cards that replace each other one is always live."""
+    came: set[CardKey] = set()
+    for event in events:
+        for prepared in event.cards:
+            card = prepared.card
+            _check_came({*card.targets(SUPERSEDES), *card.targets(RESOLVES)}, came, added, "card.relations")
+            came.add(card.key)
+        _check_came(set(event.resolves), came, added, "event.resolves")
+
+
+def _check_came(targets: set[CardKey], came: set[CardKey], added: Collection[CardKey], field: str) -> None:
+    if any(target in added and target not in came for target in targets):
+        raise InvalidInput(
+            "a card supersedes and resolves only what came before it; put it after them in its event or batch",
+            field=field,
+        )

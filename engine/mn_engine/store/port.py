@@ -15,9 +15,9 @@ Laws, checked by one contract suite over every store:
 - **Thread-safe.** Any method may be called from any thread; commits of many threads share transactions.
 
 A card is named by its key_hash in columns, relations and endings: it is CardKey.hash of the card, and unique in a run.
-Errors are the contract's: RunClosed, ContextBudgetExceeded, IdempotencyConflict, StaleRevision, NotFound, StorageFull,
-RecordInUse, SourceMismatch, DependencyUnavailable. Row shapes are Arrow schemas, so that a store hands over columns
-as it keeps them.
+Errors are the contract's: RunClosed, ContextBudgetExceeded, IdempotencyConflict, StaleRevision, NotFound, InvalidInput,
+StorageFull, RecordInUse, SourceMismatch, DependencyUnavailable. Row shapes are Arrow schemas, so that a store hands
+over columns as it keeps them.
 """
 
 from __future__ import annotations
@@ -151,8 +151,8 @@ class Store(Protocol):
         """Commits a batch. `expired` is asked before the batch is queued and again before its transaction commits;
         where it says yes, ContextBudgetExceeded (budget "deadline") is raised and nothing is written. Order of
         checks: run, replay or conflict of each event, expected revision (not for a batch of replays only), clash of
-        card ids, targets of relations and resolves (NotFound where a run has no such card), storage budget, free
-        space."""
+        card ids, targets of relations and resolves (NotFound where a run has no such card, InvalidInput where one would
+        be superseded or resolved by what does not come after it), storage budget, free space."""
 
     def commit_table(self, run_key: str, *, owner: str, key: str, fingerprint: str, cards: pa.Table) -> BatchReceipt:
         """Commits one event whose cards come as a BULK_CARDS table, by the Arrow path. Same laws as commit; the receipt
@@ -171,7 +171,7 @@ class Store(Protocol):
 
     def read_ranges(self, run_key: str, ranges: Sequence[tuple[str, int, int]]) -> list[bytes]:
         """The bytes of each (sha256, start, end), in order. Raises NotFound for an unknown artifact, SourceMismatch
-        where a known one's bytes are gone from the record, InvalidInput for a range past the end."""
+        where a known one's bytes are gone or are others by now, InvalidInput for a range past the end."""
 
     # Reads.
     def index_columns(self, run_key: str, *, after: int, upto: int) -> IndexColumns:

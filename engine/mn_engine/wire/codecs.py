@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from mn.context.working.v1 import artifact_pb2, card_pb2, invocation_pb2, packet_pb2, run_pb2
 from mn_contract.errors import InvalidInput
@@ -39,6 +39,16 @@ class Codec:
     decode: Callable[[Any], Arguments]
     encode: Callable[[Any, Scope], Message]
 
+    def parse(self, data: bytes) -> Message:
+        """A request message of these bytes. Raises InvalidInput."""
+        try:
+            return self.request.FromString(data)
+        except DecodeError as error:
+            raise InvalidInput(
+                f"the bytes are no {self.request.DESCRIPTOR.name}: send that message, with texts in UTF-8",
+                field="request",
+            ) from error
+
 
 def _decode_put(requests: Iterator[artifact_pb2.PutArtifactRequest]) -> Arguments:
     first = next(requests, None)
@@ -51,6 +61,8 @@ def _decode_put(requests: Iterator[artifact_pb2.PutArtifactRequest]) -> Argument
             part = request.WhichOneof("part")
             if part == "end":
                 check_hash(running.hexdigest(), check_sha256(request.end.sha256, "end.sha256"))
+                if next(requests, None) is not None:
+                    raise InvalidInput("an upload ends with its end; nothing was kept", field="end")
                 return
             if part != "chunk":
                 raise InvalidInput("an upload has one header, chunks after it, and an end", field="chunk")

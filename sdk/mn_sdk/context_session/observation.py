@@ -12,7 +12,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from mn.context.working.v1 import artifact_pb2, card_pb2
 from mn_contract.canonical import encoded
 from mn_contract.errors import InvalidInput
-from mn_contract.names import check_claim, check_sha256, parse_ref
+from mn_contract.names import check_claim, check_id, check_sha256, parse_ref
 
 KINDS: Final[dict[str, Any]] = {
     name.removeprefix("CARD_KIND_").lower(): number for name, number in card_pb2.CardKind.items() if number
@@ -22,6 +22,9 @@ STANCES: Final[dict[str, Any]] = {
 }
 TEXT: Final = "text/plain; charset=utf-8"
 JSON: Final = "application/json"
+RESPONSE_NAMES: Final = "@response/"
+"""How the names of written-back responses begin. An observation under such a name would keep a paid response out of the
+record."""
 _ACL_LISTS: Final = ("allow_principals", "allow_roles", "deny_principals", "deny_roles")
 
 
@@ -60,6 +63,16 @@ def read_record(record: Any) -> tuple[bytes, str]:
     if not data:
         raise InvalidInput("a record says something: it is empty", field="record")
     return data, media_type
+
+
+def read_event_id(event_id: str) -> str:
+    """A caller's name for a record. Raises InvalidInput."""
+    if check_id(event_id, "event_id").startswith(RESPONSE_NAMES):
+        raise InvalidInput(
+            f"event_id must not begin with {RESPONSE_NAMES}: responses are written back under such names",
+            field="event_id",
+        )
+    return event_id
 
 
 def read_kind(kind: str, *, obligation: bool) -> Any:

@@ -25,6 +25,7 @@ from mn_sdk.context_session.observation import (
     Observation,
     read_acl,
     read_claims,
+    read_event_id,
     read_kind,
     read_record,
     read_refs,
@@ -155,7 +156,7 @@ class ContextSession:
             ),
             acl=readers,
         )
-        return self._recorder.record(check_id(event_id, "event_id"), observation)
+        return self._recorder.record(read_event_id(event_id), observation)
 
     def turn(
         self,

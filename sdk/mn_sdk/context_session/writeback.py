@@ -14,7 +14,7 @@ from mn_contract.errors import ContextError
 from mn_contract.invocations import Attempt, State
 from mn_contract.limits import ID_BYTES_MAX
 from mn_sdk.context_session.journal import Invocations
-from mn_sdk.context_session.observation import TEXT, Observation
+from mn_sdk.context_session.observation import RESPONSE_NAMES, TEXT, Observation
 from mn_sdk.context_session.provider import text_of
 from mn_sdk.context_session.recording import Recorder
 
@@ -49,9 +49,9 @@ def write_back(
 
 def event_id(name: str, attempt: int) -> str:
     """The name of the write-back's event: the invocation's where it leaves room, else its digest."""
-    room = ID_BYTES_MAX - len("@response/") - _SUFFIX_BYTES
+    room = ID_BYTES_MAX - len(RESPONSE_NAMES) - _SUFFIX_BYTES
     shown = name if len(name) <= room else f"sha256-{digest(name.encode())}"
-    return f"@response/{shown}/{attempt}"
+    return f"{RESPONSE_NAMES}{shown}/{attempt}"
 
 
 def _observation(text: str, topics: tuple[str, ...], principal: str) -> Observation:

@@ -21,8 +21,9 @@ from mn_sdk.transport.status import error_of
 
 SERVICE: Final = "mn.context.working.v1.WorkingMemory"
 DEADLINE_SECONDS: Final = 60.0
-_DEADLINES: Final = {"PutArtifact": 600.0, "ReadArtifact": 600.0, "WatchRevisions": 86_400.0}
-"""Calls that may take longer."""
+_DEADLINES: Final = {"PutArtifact": 600.0, "ReadArtifact": 600.0, "WatchRevisions": 3600.0}
+"""Calls that may take longer. A watch holds one of the few places that a server has for them, so it is renewed by the
+hour, from the revision that was told last."""
 
 _METHODS: Final = working_memory_pb2.DESCRIPTOR.services_by_name["WorkingMemory"].methods_by_name
 _REPEATABLE: Final = (

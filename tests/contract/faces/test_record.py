@@ -199,6 +199,11 @@ def test_an_upload_that_is_not_what_was_expected_leaves_nothing(faces: Faces) ->
             "PutArtifact",
             iter([header, chunk, artifact_pb2.PutArtifactRequest(end=artifact_pb2.ArtifactEnd(sha256="0" * 64))]),
         )
+    end = artifact_pb2.PutArtifactRequest(end=artifact_pb2.ArtifactEnd(sha256=hashlib.sha256(data).hexdigest()))
+    for more in (chunk, end, artifact_pb2.PutArtifactRequest()):
+        with pytest.raises(InvalidInput) as broken:
+            alice.call("PutArtifact", iter([header, chunk, end, more]))
+        assert broken.value.field == "end", "nothing comes after an end"
     with pytest.raises(NotFound):
         alice.call("StatArtifact", artifact_pb2.StatArtifactRequest(sha256=hashlib.sha256(data).hexdigest()))
 

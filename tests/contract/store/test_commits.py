@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-import pytest
+import contextlib
+import itertools
+from collections.abc import Callable
+from typing import Any, Final
 
-from mn_contract.errors import ContextBudgetExceeded, IdempotencyConflict, NotFound, StaleRevision
+import hypothesis.strategies as st
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from mn_contract.errors import ContextBudgetExceeded, IdempotencyConflict, InvalidInput, NotFound, StaleRevision
 from mn_engine.domain.cards import CardKey, Relation, ordinal_of
 from mn_engine.domain.runs import EMPTY_ROOT, next_root
 from mn_engine.store.port import RESOLVED, SUPERSEDED, Store
 from tests.storing import KEY, batch, card, event, everything, observe, open_run, resolving, supersedes
+
+NUMBERS: Final = itertools.count()
 
 
 def test_a_batch_is_one_revision_and_its_cards_are_numbered_through_it(store: Store) -> None:
@@ -132,6 +141,57 @@ def test_what_points_at_a_card_that_is_not_there_is_refused(store: Store, where:
     with pytest.raises(NotFound):
         store.commit(batch(wrong))
     assert everything(store) == before
+
+
+@pytest.mark.parametrize("ending", [supersedes, resolving])
+@pytest.mark.parametrize("split", [False, True])
+def test_a_card_ends_only_what_came_before_it(store: Store, ending: Callable[..., Any], split: bool) -> None:
+    """A cycle would leave none of its cards live, and what they superseded would be gone with them."""
+    open_run(store)
+    observe(store, "rule")
+    first = card("b", relations=(*supersedes("rule"), *ending("c")))
+    second = card("c", relations=supersedes("b"))
+    before = everything(store)
+    events = [event("e1", first), event("e2", second)] if split else [event("e", first, second)]
+    with pytest.raises(InvalidInput) as refused:
+        store.commit(batch(*events))
+    assert refused.value.field == "card.relations"
+    assert everything(store) == before
+    store.commit(batch(event("e3", card("b", relations=supersedes("rule")), second)))
+    assert len(store.index_columns(KEY, after=1, upto=2).endings) == 2
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_no_accepted_batches_make_a_cycle(store: Store, data: st.DataObject) -> None:
+    """Every card is ended by a later one, so the newest of those that end each other is live."""
+    run = open_run(store, f"run-{next(NUMBERS)}")
+    ids = iter("abcdefgh")
+    for place in range(data.draw(st.integers(1, 3))):
+        events = []
+        for name in data.draw(st.lists(st.sampled_from("xyz"), min_size=1, max_size=2, unique=True)):
+            made = []
+            for card_id in itertools.islice(ids, data.draw(st.integers(0, 2))):
+                targets = data.draw(st.sets(st.sampled_from("abcdefgh").filter(card_id.__ne__), max_size=2))
+                ending = data.draw(st.sampled_from([supersedes, resolving]))
+                made.append(card(card_id, relations=ending(*sorted(targets))))
+            events.append(event(f"{name}{place}", *made))
+        with contextlib.suppress(InvalidInput, NotFound):
+            store.commit(batch(*events, run=run))
+    columns = store.index_columns(run, after=0, upto=9)
+    ordinals = dict(zip(columns.cards["key_hash"].to_pylist(), columns.cards["ordinal"].to_pylist(), strict=True))
+    for row in columns.endings.to_pylist():
+        assert ordinals[row["by_hash"]] > ordinals[row["target_hash"]]
+
+
+def test_an_event_resolves_what_it_or_an_earlier_one_adds(store: Store) -> None:
+    open_run(store)
+    resolved = CardKey("ada", "b")
+    with pytest.raises(InvalidInput) as refused:
+        store.commit(batch(event("e1", card("a"), resolves=(resolved,)), event("e2", card("b"))))
+    assert refused.value.field == "event.resolves"
+    store.commit(batch(event("e1", card("b"), resolves=(resolved,)), event("e2", resolves=(resolved,))))
+    assert len(store.index_columns(KEY, after=0, upto=1).endings) == 2
 
 
 def test_endings_tell_what_was_superseded_and_resolved_and_by_whom(store: Store) -> None:

@@ -105,8 +105,8 @@ class SameAnswers(RuleBasedStateMachine):
     def commit(self, run: str, several: list[PreparedEvent], expected: int | None) -> None:
         named = {(made.owner, made.key): made for made in several}
         told = self.both(lambda store: store.commit(batch(*named.values(), run=run_key(JOB, run), expected=expected)))
-        if isinstance(told, tuple):
-            assert told[0] != "InvalidInput"
+        if isinstance(told, tuple) and told[0] == "InvalidInput":
+            assert told[2]["field"] in ("card.relations", "event.resolves"), "only an order of cards may be wrong here"
         self.compare(run)
 
     @rule(run=RUNS, owner=OWNERS, key=NAMES, texts=st.lists(TEXTS, min_size=1, max_size=4), first=st.integers(0, 6))

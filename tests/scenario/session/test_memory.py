@@ -203,3 +203,11 @@ def test_pieces_lie_side_by_side_and_cut_no_character(text: str) -> None:
     cut = list(ranges(data))
     assert "".join(data[start:end].decode("utf-8") for start, end in cut) == data.decode("utf-8")
     assert all(0 < end - start <= CARD_TEXT_BYTES_MAX for start, end in cut)
+
+
+@pytest.mark.parametrize("name", ["@response/", "@response/d1/1", "@response/d1/1/0001"])
+def test_the_names_of_written_back_responses_are_not_the_callers(session: ContextSession, name: str) -> None:
+    """An observation under such a name would keep a response that was paid for out of the record."""
+    with pytest.raises(InvalidInput) as caught:
+        session.observe("mine", event_id=name)
+    assert caught.value.field == "event_id"

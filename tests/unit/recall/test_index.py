@@ -119,8 +119,8 @@ def test_what_is_said_of_a_card_that_is_not_there_is_not_taken_for_another() -> 
     one = card(
         "a", relations=(Relation(CONTRADICTS, CardKey("alice", "b")), Relation(SUPERSEDES, CardKey("alice", "b")))
     )
-    columns = recorded([[one, card("b")]]).store.index_columns(scope().run_key, after=0, upto=1)
-    rows = rows_from_arrow(columns.cards.slice(0, 1), columns.relations, columns.endings)
+    columns = recorded([[card("b"), one]]).store.index_columns(scope().run_key, after=0, upto=1)
+    rows = rows_from_arrow(columns.cards.slice(1, 1), columns.relations, columns.endings)
     index = RunIndex.empty().extended(rows, upto=1)
     assert len(index.array("link_others")) == len(index.array("ended_places")) == 0
     assert View(index, scope(), 1).visible.tolist() == [True]

@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from mn_contract.errors import InvalidInput, PermissionDenied, Unauthenticated
-from mn_engine.faces.gate import BoundToken, Gate
+from mn_engine.faces.gate import BoundToken, Gate, headers_of
 
 SCOPE = {"mn-job-id": "job", "mn-run-id": "run", "mn-principal": "alice"}
 
@@ -54,3 +54,16 @@ def test_a_bound_token_stands_for_its_principal() -> None:
 def test_a_header_that_disagrees_with_a_bound_token_is_refused(change: dict[str, str]) -> None:
     with pytest.raises(PermissionDenied):
         GATE.admit({**SCOPE, **change, "authorization": "Bearer bound"})
+
+
+@pytest.mark.parametrize("name", [*SCOPE, "mn-roles", "authorization", "mn-detail-bytes-max"])
+def test_a_name_of_the_contract_that_is_given_twice_is_refused(name: str) -> None:
+    """Which of two principals was meant is not for us to guess."""
+    with pytest.raises(InvalidInput) as caught:
+        headers_of([*SCOPE.items(), (name, "one"), (name, "one")])
+    assert caught.value.field == name
+
+
+def test_other_names_may_repeat_and_binary_values_are_nobodys_scope() -> None:
+    pairs = [*SCOPE.items(), ("traceparent", "a"), ("traceparent", "b"), ("x-bin", b"1")]
+    assert headers_of(pairs) == {**SCOPE, "traceparent": "b"}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,46 @@ def test_a_settled_blob_is_read_by_range(blobs: BlobStore) -> None:
         blobs.read(RUN, sha(b"other"), 0, 1)
     with pytest.raises(SourceMismatch):
         blobs.read("s" * 32, sha(BIG), 0, 1)
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:1000], lambda data: data + b"1", lambda data: b"1" + data[1:]])
+@pytest.mark.parametrize("reopened", [False, True])
+def test_a_file_that_is_not_what_was_put_is_not_read(
+    blobs: BlobStore, damage: Callable[[bytes], bytes], reopened: bool
+) -> None:
+    """Invariant 6: shorter, longer or other bytes, noticed at any time, wherever the range lies."""
+    arrived(blobs).end()
+    assert blobs.read(RUN, sha(BIG), 5, 9) == b"5678"
+    file = blobs.root / RUN / sha(BIG)
+    file.write_bytes(damage(BIG))
+    if reopened:
+        blobs = BlobStore(blobs.root)
+    for start, end in ((5, 9), (len(BIG) - 1, len(BIG)), (len(BIG), len(BIG) + 1)):
+        with pytest.raises(SourceMismatch) as refused:
+            blobs.read(RUN, sha(BIG), start, end)
+        assert refused.value.detail == {"artifact_sha256": sha(BIG)}
+    arrived(blobs).end()
+    assert blobs.read(RUN, sha(BIG), 5, 9) == b"5678", "the same bytes put again take the damaged file's place"
+
+
+def test_a_file_is_hashed_once_while_nobody_changes_it(blobs: BlobStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrived(blobs).end()
+    hashed = []
+    digest = hashlib.file_digest
+    monkeypatch.setattr(blobs_module.hashlib, "file_digest", lambda file, name: hashed.append(1) or digest(file, name))
+    for _ in range(3):
+        blobs.read(RUN, sha(BIG), 0, 1)
+    assert len(hashed) == 1
+
+
+def test_opening_sweeps_what_killed_uploads_left(blobs: BlobStore) -> None:
+    arrived(blobs).end()
+    killed = blobs.arrive(RUN)
+    killed.write(BIG)
+    assert len(files(blobs)) == 2
+    again = BlobStore(blobs.root)
+    assert files(again) == {sha(BIG)}
+    killed.end()
 
 
 def test_the_file_is_fsynced_before_it_has_its_name_and_the_folder_after(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NoReturn
 
 import grpc
@@ -15,7 +14,9 @@ from mn_contract.errors import ContextError, DependencyUnavailable
 from mn_contract.limits import ERROR_DETAIL_BYTES_DEFAULT, ERROR_DETAIL_BYTES_MAX
 from mn_engine.domain.failures import place_of
 from mn_engine.faces.exchange import exchange
-from mn_engine.faces.gate import DETAIL_BYTES_MAX, Gate
+from mn_engine.faces.gate import DETAIL_BYTES_MAX, Gate, headers_of
+from mn_engine.faces.grpc.lanes import Lanes, on
+from mn_engine.faces.grpc.uploads import Uploads
 from mn_engine.service.engine import Call, Engine
 from mn_engine.service.operations import OPERATIONS, Operation, Shape
 from mn_engine.wire.codecs import CODECS
@@ -34,12 +35,12 @@ _MAKERS: Final[dict[Shape, Callable[..., Any]]] = {
 class Handlers(grpc.GenericRpcHandler):
     """The operation table as gRPC methods. Serves nothing until an engine is there."""
 
-    def __init__(self, gate: Gate, *, urgent: ThreadPoolExecutor, watching: ThreadPoolExecutor) -> None:
+    def __init__(self, gate: Gate, lanes: Lanes, uploads: Uploads) -> None:
         self._gate = gate
+        self._uploads = uploads
         self._engine: Engine | None = None
         self._methods = {
-            f"/{SERVICE}/{name}": self._method(name, operation, urgent, watching)
-            for name, operation in OPERATIONS.items()
+            f"/{SERVICE}/{name}": self._method(name, operation, lanes) for name, operation in OPERATIONS.items()
         }
 
     def serve(self, engine: Engine) -> None:
@@ -49,22 +50,38 @@ class Handlers(grpc.GenericRpcHandler):
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
         return self._methods.get(handler_call_details.method)
 
-    def _method(self, name: str, operation: Operation, urgent: ThreadPoolExecutor, watching: ThreadPoolExecutor) -> Any:
-        behaviour: Any = self._streamed(name) if operation.shape is Shape.STREAM else self._answered(name)
-        # Calls that must get through when every thread is busy, and those that keep a thread for long, have their own.
-        if operation.urgent:
-            behaviour.experimental_thread_pool = urgent
-        elif name == "WatchRevisions":
-            behaviour.experimental_thread_pool = watching
-        codec = CODECS[name]
+    def _method(self, name: str, operation: Operation, lanes: Lanes) -> Any:
+        behaviours: dict[Shape, Callable[[str], Callable[..., Any]]] = {
+            Shape.UNARY: self._answered,
+            Shape.UPLOAD: self._uploaded,
+            Shape.STREAM: self._streamed,
+        }
+        # Requests are parsed by us: what grpc cannot parse itself ends without the contract's error.
         return _MAKERS[operation.shape](
-            behaviour, request_deserializer=codec.request.FromString, response_serializer=codec.answer.SerializeToString
+            on(lanes[operation.lane], behaviours[operation.shape](name)),
+            request_deserializer=None,
+            response_serializer=CODECS[name].answer.SerializeToString,
         )
 
-    def _answered(self, name: str) -> Callable[[Any, grpc.ServicerContext], Message]:
+    def _answered(self, name: str) -> Callable[[bytes, grpc.ServicerContext], Message]:
+        parse = CODECS[name].parse
+        return self._ended(name, lambda request, context: self._exchange(name, parse(request), context))
+
+    def _uploaded(self, name: str) -> Callable[[Iterator[bytes], grpc.ServicerContext], Message]:
+        parse = CODECS[name].parse
+
+        def upload(requests: Iterator[bytes], context: grpc.ServicerContext) -> Any:
+            with self._uploads.place():
+                return self._exchange(name, map(parse, self._uploads.received(requests)), context)
+
+        return self._ended(name, upload)
+
+    def _ended(
+        self, name: str, exchange_it: Callable[[Any, grpc.ServicerContext], Any]
+    ) -> Callable[[Any, grpc.ServicerContext], Message]:
         def answer(request: Any, context: grpc.ServicerContext) -> Message:
             try:
-                answered: Message = self._exchange(name, request, context)
+                answered: Message = exchange_it(request, context)
             except ContextError as error:
                 abort(context, error)
             except grpc.RpcError:  # the caller has gone
@@ -75,10 +92,12 @@ class Handlers(grpc.GenericRpcHandler):
 
         return answer
 
-    def _streamed(self, name: str) -> Callable[[Any, grpc.ServicerContext], Iterator[Message]]:
-        def stream(request: Any, context: grpc.ServicerContext) -> Iterator[Message]:
+    def _streamed(self, name: str) -> Callable[[bytes, grpc.ServicerContext], Iterator[Message]]:
+        parse = CODECS[name].parse
+
+        def stream(request: bytes, context: grpc.ServicerContext) -> Iterator[Message]:
             try:
-                yield from self._exchange(name, request, context)
+                yield from self._exchange(name, parse(request), context)
             except ContextError as error:
                 abort(context, error)
             except grpc.RpcError:
@@ -92,19 +111,14 @@ class Handlers(grpc.GenericRpcHandler):
         engine = self._engine
         if engine is None:
             raise DependencyUnavailable("the record is being opened", dependency="engine", retry_after_ms=500)
-        scope = self._gate.admit(headers(context))
+        scope = self._gate.admit(headers_of(context.invocation_metadata()))
         _log.debug("%s job=%s run=%s principal=%s", name, scope.job_id, scope.run_id, scope.principal)
         return exchange(engine, name, scope, Call(expired=lambda: _expired(context)), request)
 
 
-def headers(context: grpc.ServicerContext) -> dict[str, str]:
-    """The call's text metadata. A name given twice has the last value, as in HTTP/2 libraries."""
-    return {key: value for key, value in context.invocation_metadata() if isinstance(value, str)}
-
-
 def abort(context: grpc.ServicerContext, error: ContextError) -> NoReturn:
     """Ends the call with the error's status. Always raises."""
-    asked = headers(context).get(DETAIL_BYTES_MAX, "")
+    asked = next((str(value) for name, value in context.invocation_metadata() if name == DETAIL_BYTES_MAX), "")
     told = asked.isdecimal() and len(asked) <= _ROOM_DIGITS_MAX
     room = min(int(asked), ERROR_DETAIL_BYTES_MAX) if told else ERROR_DETAIL_BYTES_DEFAULT
     _log.info("refused reason=%s", error.reason)

@@ -6,11 +6,10 @@ It listens before the record is open and says NOT_SERVING until it is; it stops 
 from __future__ import annotations
 
 import logging
-from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Any, Final
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health, health_pb2
 from grpc_reflection.v1alpha import reflection
 
 import mn.context.working.v1.working_memory_pb2  # noqa: F401  (reflection answers from the descriptors it registers)
@@ -19,13 +18,14 @@ from mn_contract.limits import (
     ERROR_DETAIL_BYTES_MAX,
     MESSAGE_BYTES_MAX,
     SERVER_CALLS_MAX,
-    SERVER_RESERVE_THREADS,
-    SERVER_THREADS,
-    WATCHES_MAX,
+    UPLOAD_IDLE_SECONDS,
 )
 from mn_engine.faces.gate import Gate
 from mn_engine.faces.grpc.handlers import SERVICE, Handlers
+from mn_engine.faces.grpc.lanes import Lanes, on
+from mn_engine.faces.grpc.uploads import Uploads
 from mn_engine.service.engine import Engine
+from mn_engine.service.operations import Lane
 
 _log = logging.getLogger("mn_engine.grpc")
 _OPTIONS: Final = [
@@ -39,19 +39,18 @@ _OPTIONS: Final = [
 class GrpcServer:
     """Listens from `start` on; answers from `serve` on; `stop` finishes what is under way."""
 
-    def __init__(self, address: str, gate: Gate) -> None:
-        self._urgent = ThreadPoolExecutor(SERVER_RESERVE_THREADS, thread_name_prefix="mn-urgent")
-        self._watching = ThreadPoolExecutor(WATCHES_MAX, thread_name_prefix="mn-watch")
-        self._handlers = Handlers(gate, urgent=self._urgent, watching=self._watching)
-        self._health = health.HealthServicer(experimental_non_blocking=True, experimental_thread_pool=self._urgent)
+    def __init__(self, address: str, gate: Gate, *, upload_idle_seconds: float = UPLOAD_IDLE_SECONDS) -> None:
+        self._lanes = Lanes()
+        self._uploads = Uploads(idle_seconds=upload_idle_seconds)
+        self._handlers = Handlers(gate, self._lanes, self._uploads)
+        self._health = health.HealthServicer()
         self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
         self._server = grpc.server(
-            ThreadPoolExecutor(SERVER_THREADS, thread_name_prefix="mn-call"),
-            handlers=[self._handlers],
+            self._lanes[Lane.CALL],
+            handlers=[self._handlers, _probes(self._health, self._lanes)],
             options=_OPTIONS,
             maximum_concurrent_rpcs=SERVER_CALLS_MAX,
         )
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
         try:
             self.port = self._server.add_insecure_port(address)
@@ -80,10 +79,30 @@ class GrpcServer:
         stopping.wait(grace_seconds + 1)
         if self._engine is not None:
             self._engine.close()
-        self._urgent.shutdown(wait=False)
-        self._watching.shutdown(wait=False)
+        self._lanes.shutdown()
+        self._uploads.shutdown()
         _log.info("stopped")
 
     def _set_health(self, status: health_pb2.HealthCheckResponse.ServingStatus) -> None:
         for service in ("", SERVICE):
             self._health.set(service, status)
+
+
+def _probes(servicer: health.HealthServicer, lanes: Lanes) -> grpc.GenericRpcHandler:
+    """The health service on threads of its own: grpc's way to register it leaves Check among all other calls."""
+
+    def watch(request: Any, context: grpc.ServicerContext, send: Any) -> Any:
+        return servicer.Watch(request, context, send)
+
+    watch.experimental_non_blocking = True  # type: ignore[attr-defined]  # it keeps no thread between two answers
+    codec = {
+        "request_deserializer": health_pb2.HealthCheckRequest.FromString,
+        "response_serializer": health_pb2.HealthCheckResponse.SerializeToString,
+    }
+    methods = {
+        "Check": grpc.unary_unary_rpc_method_handler(
+            on(lanes.health, lambda request, context: servicer.Check(request, context)), **codec
+        ),
+        "Watch": grpc.unary_stream_rpc_method_handler(on(lanes.health, watch), **codec),
+    }
+    return grpc.method_handlers_generic_handler(health.SERVICE_NAME, methods)

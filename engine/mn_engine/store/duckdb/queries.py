@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 import duckdb
 import pyarrow as pa
@@ -123,11 +123,12 @@ def find_handles(
     if not hashes:
         return {}
     found: dict[str, tuple[Artifact, ...]] = {}
-    among = _among("sha_hash", "UBIGINT", map(sha_hash, hashes))
     sql = (
-        f"SELECT sha256, size, media_type, owner, acl FROM artifacts {among} WHERE run_key = ? ORDER BY artifacts.rowid"
+        f"SELECT sha256, size, media_type, owner, acl FROM artifacts {_among('sha_hash', 'UBIGINT')}"
+        " WHERE run_key = ? ORDER BY artifacts.rowid"
     )
-    for sha256, size, media_type, owner, acl in rows(cursor, sql, [run_key]):
+    asked = [[sha_hash(sha256) for sha256 in set(hashes)], run_key]
+    for sha256, size, media_type, owner, acl in rows(cursor, sql, asked):
         readers = Acl.from_json(json.loads(acl)) if acl else OPEN
         handle = Artifact(sha256=sha256, size=size, media_type=media_type, owner=owner, acl=readers)
         found[sha256] = (*found.get(sha256, ()), handle)
@@ -150,9 +151,9 @@ def find_blobs(cursor: duckdb.DuckDBPyConnection, run_key: str, hashes: Sequence
     """sha256 -> bytes (None where they lie in a file), of those artifacts that the run has."""
     if not hashes:
         return {}
-    among = _among("sha_hash", "UBIGINT", map(sha_hash, hashes))
     wanted = set(hashes)
-    found = rows(cursor, f"SELECT sha256, data FROM artifacts {among} WHERE run_key = ?", [run_key])
+    sql = f"SELECT sha256, data FROM artifacts {_among('sha_hash', 'UBIGINT')} WHERE run_key = ?"
+    found = rows(cursor, sql, [[sha_hash(sha256) for sha256 in wanted], run_key])
     return {sha256: data for sha256, data in found if sha256 in wanted}
 
 
@@ -188,8 +189,8 @@ def find_stored(
     cursor: duckdb.DuckDBPyConnection, run_key: str, ordinals: Sequence[int], revision: int
 ) -> list[StoredCard]:
     """Cards in the order asked, and what became of them up to `revision`. Raises NotFound."""
-    among = _among("ordinal", "BIGINT", ordinals)
-    answer = rows(cursor, f"SELECT ordinal, key_hash, text, meta FROM cards {among} WHERE run_key = ?", [run_key])
+    sql = f"SELECT ordinal, key_hash, text, meta FROM cards {_among('ordinal', 'BIGINT')} WHERE run_key = ?"
+    answer = rows(cursor, sql, [list(ordinals), run_key])
     found = {ordinal: (key_hash, card_of(text, meta)) for ordinal, key_hash, text, meta in answer}
     if len(found) != len(set(ordinals)):
         raise NotFound("there is no such card in this run")
@@ -246,9 +247,9 @@ def _find_endings(
     found = rows(
         cursor,
         "SELECT target_hash, kind, revision, by_owner, by_id"
-        f" FROM endings {_among('target_hash', 'UBIGINT', key_hashes)}"
+        f" FROM endings {_among('target_hash', 'UBIGINT')}"
         " WHERE run_key = ? AND revision <= ? ORDER BY revision DESC, endings.rowid DESC",
-        [run_key, revision],
+        [key_hashes, run_key, revision],
     )
     return {
         (target, kind): (at, None if by_owner is None else CardKey(by_owner, by_id))
@@ -256,7 +257,7 @@ def _find_endings(
     }
 
 
-def _among(column: str, sql_type: str, numbers: Iterable[int]) -> str:
-    """A join that keeps rows whose column is one of the numbers: twenty times faster than IN with hundreds of them."""
-    listed = ", ".join(str(int(number)) for number in numbers)
-    return f"SEMI JOIN (SELECT unnest([{listed}]::{sql_type}[]) AS {column}) USING ({column})"
+def _among(column: str, sql_type: str) -> str:
+    """A join that keeps rows whose column is one of a list of numbers, the next parameter: twenty times faster than IN
+    with hundreds of them, and a parameter is planned faster than a list in the text."""
+    return f"SEMI JOIN (SELECT unnest(?::{sql_type}[]) AS {column}) USING ({column})"
