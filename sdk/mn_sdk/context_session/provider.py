@@ -123,9 +123,10 @@ def stored_form(response: Any) -> bytes:
         document = response.model_dump(mode="json", warnings=False)
     else:
         document = response
-    if not isinstance(document, dict) or not document.get("choices"):
+    choices = document.get("choices") if isinstance(document, dict) else None
+    if not isinstance(choices, list) or not choices or not all(_is_choice(choice) for choice in choices):
         raise InvalidInput("a response is a chat completion, or the answer's text", field="response")
-    return encoded(document)
+    return encoded(document, "response")
 
 
 def response_schema(wanted: Any) -> Any:
@@ -153,8 +154,12 @@ def _answered(response: Any, exchange: Exchange) -> Outcome:
     return Answered(stored_form(response), response)
 
 
+def _is_choice(choice: object) -> bool:
+    return isinstance(choice, dict) and isinstance(choice.get("message"), dict)
+
+
 def _parsed(data: bytes) -> Any:
     try:
         return json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput("a response given as bytes is the JSON of a chat completion", field="response") from error

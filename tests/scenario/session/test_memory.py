@@ -163,7 +163,7 @@ def test_pages_of_recall_are_numbered_and_mean_the_same_after_a_restart(
         ("write_memory", {}),
         ("recall_memory", {"principal": "bob"}),
         ("recall_memory", {"query": 3}),
-        ("recall_memory", {"topics": "pricing"}),
+        ("recall_memory", {"topics": {"pricing": 1}}),
         ("recall_memory", {"cursor": -1}),
         ("recall_memory", {"cursor": True}),
         ("recall_memory", {"limit": 1000}),
