@@ -6,6 +6,8 @@ became of it, and making a stored response an object again.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import threading
@@ -72,6 +74,23 @@ def check_settings() -> None:
                 f"litellm.{name} is set: a managed call is one send, and the journal does the replaying. Unset it",
                 field=f"litellm.{name}",
             )
+
+
+def check_model(model: str, field: str) -> None:
+    """Raises InvalidInput where litellm knows no provider of this model, or the provider's key is not set. Sends
+    nothing."""
+    litellm = load()
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):  # litellm prints its list of providers
+            litellm.get_llm_provider(model)
+    except litellm.exceptions.BadRequestError as error:
+        raise InvalidInput(
+            f"{field}: litellm knows no provider of {model!r}; write it as provider/name, such as openai/gpt-4o-mini",
+            field=field,
+        ) from error
+    missing = [name for name in litellm.validate_environment(model=model)["missing_keys"] if name.endswith("_API_KEY")]
+    if missing:
+        raise InvalidInput(f"{field} {model} needs {' and '.join(missing)} in the environment", field=field)
 
 
 def send(arguments: Mapping[str, Any]) -> Outcome:
