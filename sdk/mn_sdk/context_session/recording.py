@@ -96,8 +96,8 @@ class Recorder:
             if not put:
                 raise
             raise type(error)(
-                f"{event.key!r} was not recorded, though its {len(observation.data)} bytes were stored, as an artifact:"
-                " the room for its cards was taken meanwhile. Make room and observe it again",
+                f"the cards of {event.key!r} were not recorded ({error.reason}), though its bytes were stored before, "
+                "as an artifact. Make room and observe it again",
                 **error.detail,
             ) from error
         return receipt

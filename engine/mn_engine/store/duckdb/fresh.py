@@ -37,8 +37,8 @@ def check_new(record: Path, blobs: Path) -> None:
         left.append(blobs.name)
     if left:
         raise DependencyUnavailable(
-            f"{record} is gone, but {', '.join(left)} of it are still there: bring it back from a backup, or name "
-            "another path or move these away for a new record",
+            f"{record} is gone, but what belongs to it is there ({', '.join(left)}): bring it back from a backup; for "
+            "a new record name another path, or move these away",
             dependency="store",
         )
 
