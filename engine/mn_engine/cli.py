@@ -34,7 +34,10 @@ def main() -> None:
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
 def serve(address: str | None, store: str | None, allow_plaintext: bool, log_level: str) -> None:
-    """Serve a record over gRPC until SIGINT or SIGTERM, which finish what is under way."""
+    """Serve a record over gRPC, until SIGINT or SIGTERM.
+
+    Both finish what is under way.
+    """
     from mn_engine.config import serve_config
     from mn_engine.serving import serve_until_signalled
 
@@ -50,7 +53,10 @@ def serve(address: str | None, store: str | None, allow_plaintext: bool, log_lev
 @main.command()
 @click.option("--store", metavar="PATH", help="The record [MN_CONTEXT_STORE, ~/.local/share/membrane/record.duckdb].")
 def compact(store: str | None) -> None:
-    """Physically remove cleared runs from a record that no server has open, and give disk space back."""
+    """Remove cleared runs from a record that nobody has open.
+
+    They are removed physically, and disk space is given back.
+    """
     from mn_engine.bootstrap import open_engine
     from mn_engine.config import record_path
 
@@ -71,7 +77,7 @@ def compact(store: str | None) -> None:
 @main.command(context_settings={"ignore_unknown_options": True, "help_option_names": []}, add_help_option=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def demo(arguments: tuple[str, ...]) -> NoReturn:
-    """Run the demo: a job larger than any window, end to end, killed in the middle (--help says more)."""
+    """Run a job larger than any window, killed in the middle."""
     import subprocess
 
     sys.exit(subprocess.call([sys.executable, "-m", "mn_sdk.demo", *arguments]))

@@ -14,11 +14,16 @@ from typing import Any, Final
 import yaml
 
 from mn_contract.errors import InvalidInput
-from mn_contract.names import check_id, check_sha256
+from mn_contract.limits import ROLES_MAX
+from mn_contract.names import check_id, check_sha256, read_names
 from mn_engine.faces.gate import BoundToken, Gate
 
 ADDRESS_DEFAULT: Final = "127.0.0.1:50052"
 _TOKENS_BYTES_MAX: Final = 1 << 20
+_ANY: Final = "*"
+"""In a token's jobs: any job."""
+_JOBS_MAX: Final = 10_000
+_ADDRESS: Final = re.compile(r"(?P<host>[A-Za-z0-9._-]+|\[[^\[\]]+\]):(?P<port>[0-9]{1,5})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +66,13 @@ def serve_config(
 ) -> ServeConfig:
     """The server's configuration: arguments first, then the environment, then defaults. Raises InvalidInput."""
     env = os.environ if environment is None else environment
-    listen = parse_address(address or env.get("MN_CONTEXT_ADDR") or ADDRESS_DEFAULT, "MN_CONTEXT_ADDR")
+    named, field = _named(env, address, "--address", "MN_CONTEXT_ADDR")
+    listen = parse_address(named or ADDRESS_DEFAULT, field)
     gate = _gate(env)
     if not listen.loopback and gate.open:
         raise InvalidInput(
             f"{listen} is not loopback: set MN_CONTEXT_AUTH_TOKEN or MN_CONTEXT_TOKENS_FILE first",
-            field="MN_CONTEXT_ADDR",
+            field=field,
         )
     if not listen.loopback and not allow_plaintext:
         raise InvalidInput(
@@ -80,27 +86,47 @@ def serve_config(
 def record_path(environment: Mapping[str, str] | None = None, *, store: str | None = None) -> Path:
     """Where the record lies: the argument, MN_CONTEXT_STORE, or a default under XDG_DATA_HOME. Raises InvalidInput."""
     env = os.environ if environment is None else environment
-    named = store or env.get("MN_CONTEXT_STORE")
+    named, field = _named(env, store, "--store", "MN_CONTEXT_STORE")
     if not named:
         home = Path(env.get("XDG_DATA_HOME") or Path(env.get("HOME") or "~").expanduser() / ".local" / "share")
         return home / "membrane" / "record.duckdb"
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", named):
-        raise InvalidInput(
-            "MN_CONTEXT_STORE must be a path; this engine keeps its record in DuckDB", field="MN_CONTEXT_STORE"
-        )
+        raise InvalidInput(f"{field} must be a path; this engine keeps its record in DuckDB", field=field)
     path = Path(named).expanduser()
     if path.is_dir():
-        raise InvalidInput(f"{named} is a folder; name a file in it", field="MN_CONTEXT_STORE")
+        raise InvalidInput(f"{field}: {named} is a folder; name a file in it", field=field)
     return path
 
 
 def parse_address(text: str, field: str) -> Address:
     """HOST:PORT, the host in brackets where it is IPv6. Raises InvalidInput naming `field`."""
-    host, colon, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not port.isdecimal() or len(port) > 5 or int(port) > 65535:
-        raise InvalidInput(f"{field} must be HOST:PORT such as {ADDRESS_DEFAULT}, not {text!r}", field=field)
-    return Address(host=host, port=int(port))
+    found = _ADDRESS.fullmatch(text)
+    host = found["host"].strip("[]") if found else ""
+    if found is None or int(found["port"]) > 65535 or (host != found["host"] and not _is_ipv6(host)):
+        raise InvalidInput(
+            f"{field} must be HOST:PORT such as {ADDRESS_DEFAULT} or [::1]:50052, not {text!r}", field=field
+        )
+    return Address(host=host, port=int(found["port"]))
+
+
+def _is_ipv6(host: str) -> bool:
+    try:
+        ipaddress.IPv6Address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _named(env: Mapping[str, str], option: str | None, flag: str, variable: str) -> tuple[str, str]:
+    """(value, where it comes from): the option, or else the variable; empty where neither is given.
+
+    Raises InvalidInput for an option that is empty: a shell variable was not set, and the default was not meant.
+    """
+    if option is None:
+        return env.get(variable, ""), variable
+    if not option.strip():
+        raise InvalidInput(f"{flag} is empty: give it a value, or leave it out", field=flag)
+    return option, flag
 
 
 def _gate(env: Mapping[str, str]) -> Gate:
@@ -112,29 +138,34 @@ def _gate(env: Mapping[str, str]) -> Gate:
 
 def _bound_tokens(path: Path) -> tuple[BoundToken, ...]:
     """`tokens:` maps a token's SHA-256 to its principal, roles and jobs ("*" or left out: any job)."""
-    field = "MN_CONTEXT_TOKENS_FILE"
+    field = f"MN_CONTEXT_TOKENS_FILE {path}"
     try:
         text = path.read_text(encoding="utf-8")
         document = yaml.safe_load(text) if len(text) <= _TOKENS_BYTES_MAX else None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise InvalidInput(f"{field} cannot be read: {type(error).__name__}", field=field) from error
     tokens = document.get("tokens") if isinstance(document, dict) else None
     if not isinstance(tokens, dict) or not tokens:
         raise InvalidInput(f"{field} must hold `tokens:`, a map from token hash to principal, roles, jobs", field=field)
-    return tuple(_bound_token(str(sha256), entry, field) for sha256, entry in tokens.items())
+    return tuple(
+        _bound_token(sha256, entry, f"{field}: tokens[{number}]")
+        for number, (sha256, entry) in enumerate(tokens.items(), start=1)
+    )
 
 
-def _bound_token(sha256: str, entry: Any, field: str) -> BoundToken:
-    check_sha256(sha256, field)
+def _bound_token(sha256: Any, entry: Any, field: str) -> BoundToken:
+    """One entry. Errors number it: its key may be a token that somebody forgot to hash."""
+    check_sha256(sha256, f"{field}, its key,")
     if not isinstance(entry, dict) or not set(entry) <= {"principal", "roles", "jobs"}:
-        raise InvalidInput(f"{field}: a token has a principal, and perhaps roles and jobs", field=field)
-    jobs = entry.get("jobs", "*")
-    roles = entry.get("roles", [])
-    if not isinstance(roles, list) or not (jobs == "*" or isinstance(jobs, list)):
-        raise InvalidInput(f"{field}: roles and jobs are lists (jobs may be '*')", field=field)
+        raise InvalidInput(f"{field} has a principal, and perhaps roles and jobs, and nothing else", field=field)
+    jobs = read_names(entry.get("jobs", _ANY), f"{field}.jobs", _check_job, _JOBS_MAX)
     return BoundToken(
         sha256=sha256,
-        principal=check_id(entry.get("principal", ""), field),
-        roles=frozenset(check_id(role, field) for role in roles),
-        jobs=None if jobs == "*" else frozenset(check_id(job, field) for job in jobs),
+        principal=check_id(entry.get("principal", ""), f"{field}.principal"),
+        roles=frozenset(read_names(entry.get("roles", ()), f"{field}.roles", check_id, ROLES_MAX)),
+        jobs=None if _ANY in jobs else frozenset(jobs),
     )
+
+
+def _check_job(job: str, field: str) -> str:
+    return job if job == _ANY else check_id(job, field)

@@ -17,15 +17,15 @@ _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=
 _DEPTH_MAX = 200
 
 
-def encoded(value: Any) -> bytes:
-    """`value` as canonical JSON bytes. Raises InvalidInput where it has no canonical form."""
-    _check_keys(value, 0)
+def encoded(value: Any, field: str = "value") -> bytes:
+    """`value` as canonical JSON bytes. Raises InvalidInput naming `field` where it has no canonical form."""
+    _check_keys(value, field, 0)
     try:
         return _ENCODER.encode(value).encode("utf-8")
     except UnicodeEncodeError as error:
-        raise InvalidInput("text holds a lone surrogate, which UTF-8 cannot carry", field="value") from error
+        raise InvalidInput(f"{field} holds a lone surrogate, which UTF-8 cannot carry", field=field) from error
     except (ValueError, TypeError) as error:
-        raise InvalidInput(f"value has no canonical JSON form: {error}", field="value") from error
+        raise InvalidInput(f"{field} has no canonical JSON form: {error}", field=field) from error
 
 
 def digest(value: Any) -> str:
@@ -34,17 +34,17 @@ def digest(value: Any) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _check_keys(value: Any, depth: int) -> None:
+def _check_keys(value: Any, field: str, depth: int) -> None:
     # json would turn 1 and "1" into the same key, and recurse without end.
     if depth > _DEPTH_MAX:
-        raise InvalidInput(f"value is nested deeper than {_DEPTH_MAX} levels", field="value")
+        raise InvalidInput(f"{field} is nested deeper than {_DEPTH_MAX} levels", field=field)
     if isinstance(value, dict):
         for key, inner in value.items():
             if not isinstance(key, str):
-                raise InvalidInput(f"object keys must be strings, not {type(key).__name__}", field="value")
+                raise InvalidInput(f"{field}: object keys must be strings, not {type(key).__name__}", field=field)
             if isinstance(inner, dict | list | tuple):
-                _check_keys(inner, depth + 1)
+                _check_keys(inner, field, depth + 1)
     elif isinstance(value, list | tuple):
         for inner in value:
             if isinstance(inner, dict | list | tuple):
-                _check_keys(inner, depth + 1)
+                _check_keys(inner, field, depth + 1)

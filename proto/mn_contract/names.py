@@ -8,6 +8,8 @@ unique only among the cards of their writer, so that no writer learns of another
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 
 from mn_contract.errors import InvalidInput
 from mn_contract.limits import CLAIM_BYTES_MAX, ID_BYTES_MAX, LABEL_BYTES_MAX, MEDIA_TYPE_BYTES_MAX
@@ -40,14 +42,19 @@ def check_media_type(value: str, field: str) -> str:
     return value
 
 
+def utf8(text: str, field: str) -> bytes:
+    """`text` in UTF-8. Raises InvalidInput naming `field` where it holds a lone surrogate."""
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"{field} holds a lone surrogate, which UTF-8 cannot carry", field=field) from error
+
+
 def check_text(value: str, field: str, bytes_max: int, *, bytes_min: int = 0) -> str:
     """`value` where it is text of so many UTF-8 bytes. Raises InvalidInput naming `field` and the sizes."""
     if not isinstance(value, str):
         raise InvalidInput(f"{field} must be text, not {type(value).__name__}", field=field)
-    try:
-        size = len(value.encode("utf-8"))
-    except UnicodeEncodeError as error:
-        raise InvalidInput(f"{field} holds a lone surrogate, which UTF-8 cannot carry", field=field) from error
+    size = len(utf8(value, field))
     if not bytes_min <= size <= bytes_max:
         raise InvalidInput(f"{field} must be {bytes_min}-{bytes_max} bytes, not {size}", field=field, size=size)
     return value
@@ -61,6 +68,22 @@ def check_label(value: str, field: str) -> str:
 def check_claim(value: str, field: str) -> str:
     """`value` where it is a claim's name. Raises InvalidInput naming `field`."""
     return check_text(value, field, CLAIM_BYTES_MAX, bytes_min=1)
+
+
+def read_names(values: object, field: str, check: Callable[[str, str], object], most: int) -> tuple[str, ...]:
+    """A list of at most `most` names, each passed by `check`. A text is one name, never a list of letters.
+
+    Raises InvalidInput naming `field`.
+    """
+    listed = (values,) if isinstance(values, str) else values
+    if not isinstance(listed, Iterable) or isinstance(listed, bytes | bytearray | Mapping):
+        raise InvalidInput(f"{field} must be a list of names, not {type(values).__name__}", field=field)
+    found = tuple(islice(listed, most + 1))
+    if len(found) > most:
+        raise InvalidInput(f"{field}: at most {most}", field=field)
+    for name in found:
+        check(name, field)
+    return found
 
 
 def parse_ref(value: str, field: str) -> tuple[str | None, str]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from mn.context.working.v1 import artifact_pb2, card_pb2, packet_pb2, run_pb2
-from mn_contract.errors import DependencyUnavailable, InvalidInput, SourceMismatch
+from mn_contract.errors import DependencyUnavailable, InvalidInput, NotFound, SourceMismatch
 from mn_contract.limits import ARTIFACT_CHUNK_BYTES_MAX, ARTIFACT_READ_BYTES_MAX, ARTIFACT_READ_RANGES_MAX
+from mn_contract.names import check_media_type, utf8
 from mn_sdk.environment import auth_token, engine_address
 from mn_sdk.scope import SessionScope
 from mn_sdk.transport import Transport
@@ -30,7 +32,7 @@ def runtime_client(
     run_id: str,
     principal: str,
     *,
-    roles: Sequence[str] = (),
+    roles: Iterable[str] = (),
     root: str | Path | None = None,
     address: str | None = None,
 ) -> WorkingMemoryClient:
@@ -38,9 +40,9 @@ def runtime_client(
 
     A server that is named and cannot be reached is DependencyUnavailable; nothing else is tried.
     """
-    scope = SessionScope(job_id=job_id, run_id=run_id, principal=principal, roles=tuple(roles))
-    target = address or engine_address()
-    if target:
+    scope = SessionScope(job_id=job_id, run_id=run_id, principal=principal, roles=roles)
+    target = engine_address() if address is None else address
+    if target is not None:
         from mn_sdk.transport.grpc import GrpcTransport
 
         return WorkingMemoryClient(GrpcTransport(target, scope, token=auth_token()))
@@ -67,21 +69,35 @@ class WorkingMemoryClient:
         opened: run_pb2.OpenRunResponse = self.call("OpenRun", request)
         return opened.run
 
+    def run(self) -> run_pb2.Run:
+        """The run as it stands. Raises NotFound before it was opened."""
+        found: run_pb2.GetRunResponse = self.call("GetRun", run_pb2.GetRunRequest())
+        return found.run
+
+    def has_artifact(self, sha256: str) -> bool:
+        """Whether the run has an artifact of these bytes that the scope may read."""
+        try:
+            self.call("StatArtifact", artifact_pb2.StatArtifactRequest(sha256=sha256))
+        except NotFound:
+            return False
+        return True
+
     def put_artifact(
-        self, source: bytes | str | Path, *, media_type: str, acl: artifact_pb2.Acl | None = None
+        self, data_or_path: bytes | bytearray | str | Path, *, media_type: str, acl: artifact_pb2.Acl | None = None
     ) -> ArtifactRef:
-        """Stores bytes, a text (as UTF-8) or a file's bytes (a Path), chunk by chunk."""
-        header = artifact_pb2.ArtifactHeader(media_type=media_type, acl=acl)
+        """Stores bytes, a text (as UTF-8) or a file's bytes (a Path), chunk by chunk. Raises InvalidInput."""
+        header = artifact_pb2.ArtifactHeader(media_type=check_media_type(media_type, "media_type"), acl=acl)
 
         def requests() -> Iterator[artifact_pb2.PutArtifactRequest]:
             running = hashlib.sha256()
             yield artifact_pb2.PutArtifactRequest(header=header)
-            for chunk in _chunks(source):
+            while chunk := file.read(ARTIFACT_CHUNK_BYTES_MAX):
                 running.update(chunk)
                 yield artifact_pb2.PutArtifactRequest(chunk=chunk)
             yield artifact_pb2.PutArtifactRequest(end=artifact_pb2.ArtifactEnd(sha256=running.hexdigest()))
 
-        stored: artifact_pb2.PutArtifactResponse = self.call("PutArtifact", requests())
+        with _opened(data_or_path) as file:
+            stored: artifact_pb2.PutArtifactResponse = self.call("PutArtifact", requests())
         artifact = stored.artifact
         return ArtifactRef(sha256=artifact.sha256, size=artifact.size_bytes, media_type=artifact.media_type)
 
@@ -151,12 +167,18 @@ def _parts(ranges: Sequence[artifact_pb2.SourceRange]) -> Iterator[list[artifact
         yield part
 
 
-def _chunks(source: bytes | str | Path) -> Iterator[bytes]:
-    if isinstance(source, Path):
-        with source.open("rb") as file:
-            while chunk := file.read(ARTIFACT_CHUNK_BYTES_MAX):
-                yield chunk
-        return
-    data = source.encode("utf-8") if isinstance(source, str) else source
-    for start in range(0, len(data), ARTIFACT_CHUNK_BYTES_MAX):
-        yield data[start : start + ARTIFACT_CHUNK_BYTES_MAX]
+def _opened(data_or_path: object) -> BinaryIO:
+    """What is to be stored, to be read from its start. Opened before anything is sent, so that its errors are told."""
+    field = "data_or_path"
+    if isinstance(data_or_path, bytes | bytearray):
+        return io.BytesIO(data_or_path)
+    if isinstance(data_or_path, str):
+        return io.BytesIO(utf8(data_or_path, field))
+    if not isinstance(data_or_path, Path):
+        raise InvalidInput(f"{field} must be bytes, text or a Path, not {type(data_or_path).__name__}", field=field)
+    if not data_or_path.is_file():
+        raise InvalidInput(f"{field}: there is no file {str(data_or_path)!r}", field=field)
+    try:
+        return data_or_path.open("rb")
+    except OSError as error:
+        raise InvalidInput(f"{field}: the file cannot be read: {error.strerror}", field=field) from error

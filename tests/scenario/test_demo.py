@@ -16,6 +16,13 @@ _LAST = re.compile(
 )
 
 
+_WORDS = [
+    a + b + a
+    for a in ("gad", "mor", "pil", "tun", "vex", "zor")
+    for b in ("ba", "ce", "di", "fo", "gu", "ha", "ji", "ka")
+]
+
+
 def _demo(*arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MN_")}
     return subprocess.run(
@@ -54,6 +61,9 @@ def test_the_demo_is_killed_resumed_and_reconciled_and_pays_for_nothing_twice(tm
         ("empty.jsonl", "", "no readable text"),
         ("broken.jsonl", "{", "JSON-lines"),
         ("short.jsonl", '"a b c"', "too few words"),
+        ("latin.jsonl", '"caf\udce9"', "not UTF-8"),
+        ("surrogate.jsonl", '"caf\\ud800"', "lone surrogate"),
+        ("deep.jsonl", "[" * 100_000, "JSON-lines"),
     ],
 )
 def test_an_input_that_cannot_be_used_is_told_in_a_line(
@@ -61,9 +71,55 @@ def test_an_input_that_cannot_be_used_is_told_in_a_line(
 ) -> None:
     source = tmp_path / name
     if content is not None:
-        source.write_text(content)
+        source.write_text(content, errors="surrogateescape")
     done = _demo("--input", str(source))
-    said = " ".join((done.stdout + done.stderr).split())
-    assert "Traceback" not in said
-    assert told in said
+    _check_told(done, told)
+    assert "history" not in done.stdout.splitlines()[-1], "the table has not begun"
+
+
+def _check_told(done: subprocess.CompletedProcess[str], told: str) -> None:
+    """A line of its own says why, and what it is about."""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("mn-context-engine demo: ")
+    assert told in line
     assert done.returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--root", "{file}"], "--root"),
+        (["--root", "{file}/below"], "--root"),
+        (["--root", "/proc/nowhere"], "--root"),
+        (["--root", "{folder}"], "not empty"),
+        (["--model", "openai/gpt-4o-mini"], "OPENAI_API_KEY"),
+        (["--model", "no-such-model"], "provider/name"),
+    ],
+)
+def test_what_the_demo_cannot_use_is_told_before_it_starts(tmp_path: Path, arguments: list[str], told: str) -> None:
+    file = tmp_path / "file"
+    file.write_text("x")
+    done = _demo(*(argument.format(file=file, folder=tmp_path) for argument in arguments))
+    _check_told(done, told)
+    assert not done.stdout
+
+
+@pytest.mark.parametrize("option", ["--root", "--input", "--model"])
+def test_an_option_that_is_empty_is_not_taken_for_none(option: str) -> None:
+    done = _demo(option, "")
+    assert done.returncode == 2
+    assert f"'{option}': it is empty" in done.stderr
+    assert done.stderr.startswith("Usage: mn-context-engine demo")
+
+
+def test_a_provider_that_refuses_ends_the_demo_in_a_few_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.setenv("OPENAI_API_BASE", "http://127.0.0.1:1/v1")
+    source = tmp_path / "notes.jsonl"
+    source.write_text("\n".join(f'"The {word * 2} opens the door."' for word in _WORDS))
+    done = _demo("--input", str(source), "--model", "openai/gpt-4o-mini")
+    assert done.returncode == 1
+    assert not done.stderr
+    failures = [line for line in done.stdout.splitlines() if "does not hold" in line]
+    assert len(failures) == 2
+    assert "InternalServerError" in failures[0] or "APIConnectionError" in failures[0]

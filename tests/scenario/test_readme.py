@@ -1,12 +1,14 @@
-"""The README's example runs as it stands."""
+"""The README's examples run as they stand."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from pathlib import Path
 
 import pytest
 
+from mn_engine.config import serve_config
 from mn_sdk.demo.stand_in import MODEL, StandIn
 
 README = Path(__file__).parents[2] / "README.md"
@@ -31,3 +33,13 @@ def test_the_embedding_example_runs(
     assert "contract-7" in printed
     for recorded in ("rule-1", "offer-1"):
         assert recorded in printed
+
+
+def test_the_tokens_file_is_read(tmp_path: Path) -> None:
+    (text,) = re.findall(r"```yaml\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    (named,) = re.findall(r"printf %s (\S+) \| sha256sum", text)
+    file = tmp_path / "tokens.yaml"
+    file.write_text(text)
+    (token,) = serve_config({"MN_CONTEXT_TOKENS_FILE": str(file)}).gate.bound
+    assert token.sha256 == hashlib.sha256(named.encode()).hexdigest()
+    assert (token.principal, token.roles, token.jobs) == ("alice", {"reader"}, None)

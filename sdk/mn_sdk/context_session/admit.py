@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mn.context.working.v1 import packet_pb2
-from mn_contract.canonical import encoded
 from mn_contract.errors import InvalidInput, NeedsPartition
 from mn_contract.limits import PACKET_BUDGET_BYTES_MAX, PACKET_BUDGET_BYTES_MIN
 from mn_sdk.context_session.assemble import Form, Recalled
@@ -147,9 +146,8 @@ class Admission:
         return self.counter({**self.call.asked, "messages": messages}, self.call.model)
 
     def _field_cost(self, name: str) -> int:
-        current = self.form.current or {}
-        text = encoded({name: current[name]}).decode("utf-8")
-        return self.counter({"messages": [{"role": "user", "content": text}]}, self.call.model).upper
+        content = self.form.field_text(name)
+        return self.counter({"messages": [{"role": "user", "content": content}]}, self.call.model).upper
 
     def _partition(self, reason: str, count: Count, more: Mapping[str, Any]) -> NeedsPartition:
         fields = {name: self._field_cost(name) for name in self.form.current or {}}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from mn.context.working.v1 import packet_pb2
-from mn_contract.errors import InvalidInput
 from mn_contract.limits import DECISION_LIST_MAX, FOCUS_BYTES_MAX, REQUIRED_NAMED_MAX
-from mn_contract.names import check_claim, check_id, check_label, check_text, parse_ref
+from mn_contract.names import check_claim, check_id, check_label, check_text, parse_ref, read_names
+from mn_sdk.arguments import read_flag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,19 +25,6 @@ class Turning:
     final: bool = False
     retry: str = ""
 
-    def __post_init__(self) -> None:
-        check_id(self.name, "name")
-        check_text(self.focus, "focus", FOCUS_BYTES_MAX)
-        for field, check in (("topics", check_label), ("claims", check_claim), ("required_refs", parse_ref)):
-            values: tuple[str, ...] = getattr(self, field)
-            most = REQUIRED_NAMED_MAX if field == "required_refs" else DECISION_LIST_MAX
-            if len(values) > most:
-                raise InvalidInput(f"{field}: at most {most}", field=field)
-            for value in values:
-                check(value, field)
-        if self.retry:
-            check_id(self.retry, "retry")
-
     def identity(self) -> dict[str, Any]:
         """What of it belongs to the call's fingerprint."""
         return {
@@ -50,3 +38,34 @@ class Turning:
     def message(self, required: tuple[str, ...]) -> packet_pb2.Decision:
         """The wire's decision; `required` are the references that the named records stand for."""
         return packet_pb2.Decision(focus=self.focus, topics=self.topics, claims=self.claims, required=required)
+
+
+def read_turning(
+    name: str,
+    *,
+    focus: str,
+    required_fields: Iterable[str] | None,
+    final: bool,
+    required_refs: Iterable[str],
+    topics: Iterable[str],
+    claims: Iterable[str],
+    retry: str | None,
+) -> Turning:
+    """A turn's decision from its caller's arguments. Raises InvalidInput."""
+    return Turning(
+        name=check_id(name, "name"),
+        focus=check_text(focus, "focus", FOCUS_BYTES_MAX),
+        topics=read_names(topics, "topics", check_label, DECISION_LIST_MAX),
+        claims=read_names(claims, "claims", check_claim, DECISION_LIST_MAX),
+        required_refs=read_names(required_refs, "required_refs", parse_ref, REQUIRED_NAMED_MAX),
+        required_fields=None
+        if required_fields is None
+        else read_names(required_fields, "required_fields", _check_key, REQUIRED_NAMED_MAX),
+        final=read_flag(final, "final"),
+        retry="" if retry is None else check_id(retry, "retry"),
+    )
+
+
+def _check_key(value: str, field: str) -> str:
+    """`value` where it can be a key of the caller's object."""
+    return check_text(value, field, FOCUS_BYTES_MAX)

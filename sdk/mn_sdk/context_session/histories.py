@@ -38,7 +38,8 @@ def _plain(message: Any, index: int) -> dict[str, Any]:
         message = message.model_dump(mode="json", exclude_none=True)
     if not isinstance(message, Mapping):
         raise InvalidInput(f"{field} must be an object", field=field)
-    if message.get("role") not in ROLES:
+    role = message.get("role")
+    if not isinstance(role, str) or role not in ROLES:
         raise InvalidInput(f"{field}.role must be one of {', '.join(sorted(ROLES))}", field=field)
     if message.get("function_call"):
         raise InvalidInput(f"{field}: function_call is the old form; use tool_calls", field=field)
@@ -68,6 +69,8 @@ def _check_tools(history: Sequence[Message]) -> None:
 
 def _call_ids(message: Message, field: str) -> list[str]:
     calls = message.get("tool_calls") or []
+    if not isinstance(calls, list | tuple):
+        raise InvalidInput(f"{field}.tool_calls must be a list of tool calls", field=field)
     if calls and message["role"] != "assistant":
         raise InvalidInput(f"{field}: only an assistant calls tools", field=field)
     ids = [call.get("id") if isinstance(call, Mapping) else None for call in calls]

@@ -14,7 +14,8 @@ from mn.context.working.v1 import artifact_pb2, packet_pb2
 from mn_contract.canonical import digest
 from mn_contract.errors import InvalidInput
 from mn_contract.limits import DECISION_LIST_MAX, FOCUS_BYTES_MAX
-from mn_contract.names import check_label, check_text, parse_ref
+from mn_contract.names import check_label, check_text, parse_ref, read_names
+from mn_sdk.arguments import read_whole
 from mn_sdk.client import WorkingMemoryClient
 from mn_sdk.context_session.documents import card_document, coverage_document
 from mn_sdk.context_session.journal.notes import Notes
@@ -42,7 +43,7 @@ class Memory:
 
     def act(self, action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to an action. Raises InvalidInput for an action or an argument that does not exist."""
-        if action not in self._actions:
+        if not isinstance(action, str) or action not in self._actions:
             raise InvalidInput(f"action must be one of {', '.join(self._actions)}", field="action")
         run, known = self._actions[action]
         if not isinstance(arguments, Mapping) or not set(arguments) <= known:
@@ -52,9 +53,9 @@ class Memory:
     def _recall(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """{records, coverage, revision, cursor}: a page; `cursor` is the next page's number, None after the last."""
         query = check_text(arguments.get("query", ""), "query", FOCUS_BYTES_MAX)
-        topics = _topics(arguments.get("topics", ()))
-        limit = _whole(arguments.get("limit", PAGE_DEFAULT), "limit", 1, PAGE_MAX)
-        page = _whole(arguments.get("cursor", 0), "cursor", 0, 1 << 31)
+        topics = read_names(arguments.get("topics", ()), "topics", check_label, DECISION_LIST_MAX)
+        limit = read_whole(arguments.get("limit", PAGE_DEFAULT), "limit", 1, PAGE_MAX)
+        page = read_whole(arguments.get("cursor", 0), "cursor", 0, 1 << 31)
         asked = digest(["recall_memory", query, topics, limit])[:40]
         request = packet_pb2.RecallRequest(
             decision=packet_pb2.Decision(focus=query, topics=topics), page_size=limit, cursor=self._cursor(asked, page)
@@ -81,15 +82,13 @@ class Memory:
 
     def _read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """{id, kind, text, offset, size, next_offset, source}: exact bytes of a record, cut at a character's edge."""
-        item = arguments.get("item_id")
-        if not isinstance(item, str):
-            raise InvalidInput("item_id names a record", field="item_id")
+        item = arguments.get("item_id", "")
         parse_ref(item, "item_id")
-        most = _whole(arguments.get("max_bytes", READ_BYTES_DEFAULT), "max_bytes", 4, READ_BYTES_MAX)
+        most = read_whole(arguments.get("max_bytes", READ_BYTES_DEFAULT), "max_bytes", 4, READ_BYTES_MAX)
         cards = self._recorder.cards_of(item)
         first, last = self._client.card(cards[0]), self._client.card(cards[-1])
         begin, end = first.body.start, last.body.end
-        offset = _whole(arguments.get("offset", 0), "offset", 0, max(end - begin - 1, 0))
+        offset = read_whole(arguments.get("offset", 0), "offset", 0, max(end - begin - 1, 0))
         wanted = artifact_pb2.SourceRange(
             artifact_sha256=first.body.artifact_sha256, start=begin + offset, end=min(begin + offset + most, end)
         )
@@ -122,18 +121,3 @@ def _at_character(data: bytes) -> bytes:
             continue
         return whole
     raise InvalidInput("offset falls inside a character; use the next_offset of an earlier read", field="offset")
-
-
-def _topics(topics: Any) -> list[str]:
-    if isinstance(topics, str) or not hasattr(topics, "__iter__"):
-        raise InvalidInput("topics is a list of topics", field="topics")
-    found = [check_label(topic, "topics") for topic in topics]
-    if len(found) > DECISION_LIST_MAX:
-        raise InvalidInput(f"topics: at most {DECISION_LIST_MAX}", field="topics")
-    return found
-
-
-def _whole(value: Any, field: str, least: int, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise InvalidInput(f"{field} must be a whole number, {least} to {most}", field=field)
-    return value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -12,7 +12,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from mn.context.working.v1 import artifact_pb2, card_pb2
 from mn_contract.canonical import encoded
 from mn_contract.errors import InvalidInput
-from mn_contract.names import check_claim, check_id, check_sha256, parse_ref
+from mn_contract.limits import CARD_LIST_MAX, EVENT_RESOLVES_MAX, ROLES_MAX
+from mn_contract.names import check_claim, check_id, check_sha256, parse_ref, read_names, utf8
+from mn_sdk.arguments import read_flag, read_whole
 
 KINDS: Final[dict[str, Any]] = {
     name.removeprefix("CARD_KIND_").lower(): number for name, number in card_pb2.CardKind.items() if number
@@ -25,7 +27,8 @@ JSON: Final = "application/json"
 RESPONSE_NAMES: Final = "@response/"
 """How the names of written-back responses begin. An observation under such a name would keep a paid response out of the
 record."""
-_ACL_LISTS: Final = ("allow_principals", "allow_roles", "deny_principals", "deny_roles")
+_ALLOW: Final = ("allow_principals", "allow_roles")
+_ACL_LISTS: Final = (*_ALLOW, "deny_principals", "deny_roles")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +51,7 @@ class Observation:
 def read_record(record: Any) -> tuple[bytes, str]:
     """(UTF-8 bytes, media type) of a text, bytes or a JSON value. Raises InvalidInput."""
     if isinstance(record, str):
-        data, media_type = _utf8(record), TEXT
+        data, media_type = utf8(record, "record"), TEXT
     elif isinstance(record, bytes | bytearray):
         data, media_type = bytes(record), TEXT
         try:
@@ -59,7 +62,7 @@ def read_record(record: Any) -> tuple[bytes, str]:
                 field="record",
             ) from error
     else:
-        data, media_type = encoded(record), JSON
+        data, media_type = encoded(record, "record"), JSON
     if not data:
         raise InvalidInput("a record says something: it is empty", field="record")
     return data, media_type
@@ -77,32 +80,27 @@ def read_event_id(event_id: str) -> str:
 
 def read_kind(kind: str, *, obligation: bool) -> Any:
     """The wire's number of a kind. Raises InvalidInput."""
-    named = "obligation" if obligation else kind
-    if named not in KINDS:
-        raise InvalidInput(f"kind must be one of {', '.join(KINDS)}", field="kind")
-    return KINDS[named]
+    return _number(KINDS, "obligation" if read_flag(obligation, "obligation") else kind, "kind")
 
 
 def read_stance(stance: str | None, field: str) -> Any:
     """The wire's number of a stance; none is neutral. Raises InvalidInput."""
-    if stance is None:
-        return STANCES["neutral"]
-    if stance not in STANCES:
-        raise InvalidInput(f"{field} must be one of {', '.join(STANCES)}", field=field)
-    return STANCES[stance]
+    return _number(STANCES, "neutral" if stance is None else stance, field)
 
 
 def read_claims(claims: Mapping[str, str] | None, claim: str | None, stance: str | None) -> list[card_pb2.Claim]:
     """Claims and where the record stands on them. `claim` with `stance` is short for one. Raises InvalidInput."""
+    if claims is not None and not isinstance(claims, Mapping):
+        raise InvalidInput("claims is an object from a claim to where the record stands on it", field="claims")
     given = dict(claims or {})
     if claim is not None:
         if stance is None:
             raise InvalidInput("claim needs a stance: supports, opposes, mixed or neutral", field="stance")
-        if given.get(claim, stance) != stance:
+        if given.get(check_claim(claim, "claim"), stance) != stance:
             raise InvalidInput("claim and claims disagree", field="claims")
         given[claim] = stance
     return [
-        card_pb2.Claim(claim=check_claim(name, "claims"), stance=read_stance(said, "claims"))
+        card_pb2.Claim(claim=check_claim(name, "claims"), stance=_number(STANCES, said, "claims"))
         for name, said in given.items()
     ]
 
@@ -110,38 +108,44 @@ def read_claims(claims: Mapping[str, str] | None, claim: str | None, stance: str
 def read_sources(sources: Iterable[Any]) -> list[artifact_pb2.SourceRange]:
     """(artifact or its sha256, start, end) as ranges. Raises InvalidInput."""
     found = []
-    for source in sources:
-        try:
-            artifact, start, end = source
-            sha256 = getattr(artifact, "sha256", artifact)
-            found.append(
-                artifact_pb2.SourceRange(artifact_sha256=check_sha256(sha256, "sources"), start=start, end=end)
-            )
-        except (TypeError, ValueError) as error:
-            raise InvalidInput("a source is (artifact, start, end)", field="sources") from error
+    for artifact, start, end in _tuples(sources, 3, "sources", "(artifact, start, end)"):
+        sha256 = check_sha256(getattr(artifact, "sha256", artifact), "sources")
+        first = read_whole(start, "sources")
+        found.append(
+            artifact_pb2.SourceRange(artifact_sha256=sha256, start=first, end=read_whole(end, "sources", first + 1))
+        )
     return found
 
 
 def read_refs(refs: Any, field: str) -> tuple[str, ...]:
     """References of cards or records. Raises InvalidInput."""
-    if isinstance(refs, str):
-        refs = (refs,)
-    found = tuple(refs)
-    for ref in found:
-        parse_ref(ref, field)
-    return found
+    return read_names(refs, field, parse_ref, EVENT_RESOLVES_MAX)
+
+
+def read_relations(relations: Iterable[Any]) -> tuple[tuple[str, str], ...]:
+    """The caller's own relations, as (type, reference). Raises InvalidInput."""
+    found = []
+    for type_, ref in _tuples(relations, 2, "relations", "(type, reference)"):
+        parse_ref(ref, "relations")
+        found.append((check_id(type_, "relations"), ref))
+    return tuple(found)
 
 
 def read_acl(acl: Any) -> artifact_pb2.Acl | None:
-    """An ACL from its four lists by name. Raises InvalidInput."""
+    """An ACL from its four lists by name. Raises InvalidInput, also for lists that allow nobody: on the wire an empty
+    list is none, and none lets everybody read."""
     if acl is None or isinstance(acl, artifact_pb2.Acl):
         return acl
     if not isinstance(acl, Mapping) or not set(acl) <= set(_ACL_LISTS):
         raise InvalidInput(f"acl is an object with lists {', '.join(_ACL_LISTS)}", field="acl")
-    try:
-        return artifact_pb2.Acl(**{name: list(entries) for name, entries in acl.items()})
-    except (TypeError, ValueError) as error:
-        raise InvalidInput("acl's lists hold ids", field="acl") from error
+    lists = {name: read_names(entries, f"acl.{name}", check_id, ROLES_MAX) for name, entries in acl.items()}
+    allowing = [name for name in _ALLOW if name in lists]
+    if allowing and not any(lists[name] for name in allowing):
+        raise InvalidInput(
+            f"acl.{allowing[0]} is empty: name yourself where only you may read, or leave it out where everybody may",
+            field=f"acl.{allowing[0]}",
+        )
+    return artifact_pb2.Acl(**lists)
 
 
 def read_time(when: Any, field: str) -> Timestamp | None:
@@ -150,17 +154,28 @@ def read_time(when: Any, field: str) -> Timestamp | None:
         return None
     try:
         moment = datetime.fromisoformat(when) if isinstance(when, str) else when
-        if moment.tzinfo is None:
+        if moment.utcoffset() is None:
             raise InvalidInput(f"{field} has no zone: write Z or an offset such as +02:00", field=field)
         stamp = Timestamp()
         stamp.FromDatetime(moment)
-    except (ValueError, AttributeError, TypeError) as error:
+    except (ValueError, AttributeError, TypeError, OverflowError) as error:
         raise InvalidInput(f"{field} must be an RFC 3339 time such as 2026-01-02T03:04:05Z", field=field) from error
     return stamp
 
 
-def _utf8(text: str) -> bytes:
-    try:
-        return text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise InvalidInput("record holds a lone surrogate, which UTF-8 cannot carry", field="record") from error
+def _number(numbers: Mapping[str, Any], word: object, field: str) -> Any:
+    if not isinstance(word, str) or word not in numbers:
+        raise InvalidInput(f"{field} must be one of {', '.join(numbers)}", field=field)
+    return numbers[word]
+
+
+def _tuples(values: Iterable[Any], length: int, field: str, form: str) -> Iterator[Sequence[Any]]:
+    """Each of `values`, where it is a list or tuple of this length: a text would fall into its letters."""
+    if not isinstance(values, Iterable) or isinstance(values, str | bytes | Mapping):
+        raise InvalidInput(f"{field} must be a list of {form}", field=field)
+    for number, value in enumerate(values):
+        if number == CARD_LIST_MAX:
+            raise InvalidInput(f"{field}: at most {CARD_LIST_MAX}", field=field)
+        if not isinstance(value, list | tuple) or len(value) != length:
+            raise InvalidInput(f"{field} must be a list of {form}", field=field)
+        yield value

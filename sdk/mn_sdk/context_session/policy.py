@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from mn_contract.errors import InvalidInput
+from mn_sdk.arguments import read_number, read_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,12 @@ class ContextPolicy:
 
     def __post_init__(self) -> None:
         for name in ("window_tokens", "output_tokens", "safety_tokens", "final_call_reserve"):
-            _check_count(name, getattr(self, name))
+            read_whole(getattr(self, name), name)
         for name in ("max_calls", "max_storage_bytes"):
             if getattr(self, name) is not None:
-                _check_count(name, getattr(self, name))
+                read_whole(getattr(self, name), name)
         for name in ("packet_target", "counter_evidence_share", "supporting_evidence_share"):
-            share = getattr(self, name)
-            if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
-                raise InvalidInput(f"{name} must be 0 to 1", field=name)
+            read_number(getattr(self, name), name, 0, 1)
         if self.counter_evidence_share + self.supporting_evidence_share > 1:
             raise InvalidInput("the two evidence shares together must be at most 1", field="counter_evidence_share")
         if self.input_budget <= 0:
@@ -45,18 +43,10 @@ class ContextPolicy:
                 f"{self.safety_tokens} for safety",
                 field="window_tokens",
             )
-        seconds = self.deadline_seconds
-        if seconds is not None and not (
-            isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < math.inf
-        ):
+        if self.deadline_seconds is not None and read_number(self.deadline_seconds, "deadline_seconds") <= 0:
             raise InvalidInput("deadline_seconds must be more than 0", field="deadline_seconds")
 
     @property
     def input_budget(self) -> int:
         """Tokens that a complete request may take."""
         return self.window_tokens - self.output_tokens - self.safety_tokens
-
-
-def _check_count(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InvalidInput(f"{name} must be a whole number, 0 or more", field=name)

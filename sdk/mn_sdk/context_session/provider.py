@@ -6,6 +6,8 @@ became of it, and making a stored response an object again.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import threading
@@ -74,6 +76,23 @@ def check_settings() -> None:
             )
 
 
+def check_model(model: str, field: str) -> None:
+    """Raises InvalidInput where litellm knows no provider of this model, or the provider's key is not set. Sends
+    nothing."""
+    litellm = load()
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):  # litellm prints its list of providers
+            litellm.get_llm_provider(model)
+    except litellm.exceptions.BadRequestError as error:
+        raise InvalidInput(
+            f"{field}: litellm knows no provider of {model!r}; write it as provider/name, such as openai/gpt-4o-mini",
+            field=field,
+        ) from error
+    missing = [name for name in litellm.validate_environment(model=model)["missing_keys"] if name.endswith("_API_KEY")]
+    if missing:
+        raise InvalidInput(f"{field} {model} needs {' and '.join(missing)} in the environment", field=field)
+
+
 def send(arguments: Mapping[str, Any]) -> Outcome:
     """Sends a request once, and says what became of it. Never raises for what happened after it was sent."""
     from mn_sdk.context_session import interception
@@ -123,9 +142,10 @@ def stored_form(response: Any) -> bytes:
         document = response.model_dump(mode="json", warnings=False)
     else:
         document = response
-    if not isinstance(document, dict) or not document.get("choices"):
+    choices = document.get("choices") if isinstance(document, dict) else None
+    if not isinstance(choices, list) or not choices or not all(_is_choice(choice) for choice in choices):
         raise InvalidInput("a response is a chat completion, or the answer's text", field="response")
-    return encoded(document)
+    return encoded(document, "response")
 
 
 def response_schema(wanted: Any) -> Any:
@@ -153,8 +173,12 @@ def _answered(response: Any, exchange: Exchange) -> Outcome:
     return Answered(stored_form(response), response)
 
 
+def _is_choice(choice: object) -> bool:
+    return isinstance(choice, dict) and isinstance(choice.get("message"), dict)
+
+
 def _parsed(data: bytes) -> Any:
     try:
         return json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput("a response given as bytes is the JSON of a chat completion", field="response") from error

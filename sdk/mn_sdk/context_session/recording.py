@@ -13,8 +13,14 @@ from collections.abc import Iterable
 from typing import Final
 
 from mn.context.working.v1 import artifact_pb2, card_pb2
-from mn_contract.errors import InvalidInput, NotFound
-from mn_contract.limits import ARTIFACT_INLINE_BYTES_MAX, CARD_LIST_MAX, CARD_TEXT_BYTES_MAX, EVENT_RESOLVES_MAX
+from mn_contract.errors import ContextBudgetExceeded, InvalidInput, NotFound, StorageFull
+from mn_contract.limits import (
+    ARTIFACT_INLINE_BYTES_MAX,
+    CARD_LIST_MAX,
+    CARD_TEXT_BYTES_MAX,
+    EVENT_RESOLVES_MAX,
+    ID_BYTES_MAX,
+)
 from mn_sdk.client import WorkingMemoryClient
 from mn_sdk.context_session import pieces
 from mn_sdk.context_session.observation import Observation
@@ -33,16 +39,20 @@ class Recorder:
     def record(self, event_id: str, observation: Observation) -> tuple[str, ...]:
         """The references of the cards that the record is now, in order. The same again changes nothing.
 
-        Raises IdempotencyConflict where `event_id` was used for something else, InvalidInput where it is too large.
+        Raises IdempotencyConflict where `event_id` was used for something else, InvalidInput where it is too large,
+        ContextBudgetExceeded before anything is written where the run has no room for all of it.
         """
         linking = [(type_, ref) for type_, record in observation.linking for ref in self.cards_of(record)]
         ending = [(type_, ref) for type_, record in observation.ending for ref in self.cards_of(record)]
         if len(observation.data) <= CARD_TEXT_BYTES_MAX:
             event = _whole(event_id, observation)
         else:
-            event = self._split(event_id, observation)
+            event = _split(event_id, observation)
         _link(event, linking, ending)
-        (receipt,) = self._client.record([event]).receipts
+        if len(observation.data) <= ARTIFACT_INLINE_BYTES_MAX:
+            (receipt,) = self._client.record([event]).receipts
+        else:
+            receipt = self._record_large(event, observation)
         refs = tuple(receipt.cards)
         self._remember(event_id, refs)
         return refs
@@ -74,35 +84,41 @@ class Recorder:
         count = int(number) if number.isdecimal() else 0
         return tuple(pieces.piece_id(ref, place) for place in range(1, count + 1))
 
-    def _split(self, event_id: str, observation: Observation) -> card_pb2.Event:
-        cuts = list(pieces.ranges(observation.data))
-        if len(cuts) > pieces.PIECES_MAX:
-            raise InvalidInput(
-                f"a record is at most {pieces.PIECES_MAX} cards, and this one takes {len(cuts)}; put the bytes with "
-                "put_artifact and observe their parts",
-                field="record",
-                size=len(observation.data),
-            )
-        event = card_pb2.Event(key=event_id)
-        sha256 = self._stored(event, observation)
-        for number, (start, end) in enumerate(cuts, start=1):
-            card = event.cards.add()
-            card.CopyFrom(observation.card)
-            card.id = pieces.piece_id(event_id, number)
-            card.body.CopyFrom(artifact_pb2.SourceRange(artifact_sha256=sha256, start=start, end=end))
-            if number > 1:
-                card.relations.add(type=pieces.CONTINUES, target=pieces.piece_id(event_id, number - 1))
-        event.cards[0].summary = observation.summary
-        event.cards[0].relations.add(type=pieces.LAST_PIECE, target=pieces.piece_id(event_id, len(cuts)))
-        return event
+    def _record_large(self, event: card_pb2.Event, observation: Observation) -> card_pb2.EventReceipt:
+        """Two writes, the bytes and then their cards: what would refuse the second is looked for before the first."""
+        put = not self._pieces_of(event.key)  # recorded before: replayed or refused, and either way without the bytes
+        if put:
+            self._check_room(observation)
+            self._client.put_artifact(observation.data, media_type=observation.media_type, acl=observation.acl)
+        try:
+            (receipt,) = self._client.record([event]).receipts
+        except (ContextBudgetExceeded, StorageFull) as error:
+            if not put:
+                raise
+            raise type(error)(
+                f"the cards of {event.key!r} were not recorded ({error.reason}), though its bytes were stored before, "
+                "as an artifact. Make room and observe it again",
+                **error.detail,
+            ) from error
+        return receipt
 
-    def _stored(self, event: card_pb2.Event, observation: Observation) -> str:
-        """The artifact that the pieces lie on: in the event where it is small, else put first. Its sha256."""
-        if len(observation.data) <= ARTIFACT_INLINE_BYTES_MAX:
-            event.artifacts.add(media_type=observation.media_type, data=observation.data, acl=observation.acl)
-            return hashlib.sha256(observation.data).hexdigest()
-        put = self._client.put_artifact(observation.data, media_type=observation.media_type, acl=observation.acl)
-        return put.sha256
+    def _check_room(self, observation: Observation) -> None:
+        """Raises ContextBudgetExceeded where the run has no room for the bytes and for the cards over them, which are
+        charged by their texts."""
+        run = self._client.run()
+        size = len(observation.data)
+        needed = size + len(observation.summary.encode("utf-8"))
+        if not self._client.has_artifact(hashlib.sha256(observation.data).hexdigest()):
+            needed += size
+        if run.max_stored_bytes and run.stored_bytes + needed > run.max_stored_bytes:
+            raise ContextBudgetExceeded(
+                f"the run has stored {run.stored_bytes} of its {run.max_stored_bytes} bytes and this record needs "
+                f"{needed} more; nothing was written",
+                budget="storage",
+                limit=run.max_stored_bytes,
+                used=run.stored_bytes,
+                needed=needed,
+            )
 
     def _remember(self, ref: str, cards: tuple[str, ...]) -> None:
         if len(self._known) >= _KNOWN_MAX:
@@ -116,6 +132,38 @@ def _whole(event_id: str, observation: Observation) -> card_pb2.Event:
     card.CopyFrom(observation.card)
     card.text = observation.data.decode("utf-8")
     card.summary = observation.summary
+    return event
+
+
+def _split(event_id: str, observation: Observation) -> card_pb2.Event:
+    cuts = list(pieces.ranges(observation.data))
+    if len(cuts) > pieces.PIECES_MAX:
+        raise InvalidInput(
+            f"a record is at most {pieces.PIECES_MAX} cards, and this one takes {len(cuts)}; put the bytes with "
+            "put_artifact and observe their parts",
+            field="record",
+            size=len(observation.data),
+        )
+    if len(pieces.piece_id(event_id, len(cuts))) > ID_BYTES_MAX:
+        most = ID_BYTES_MAX - len(pieces.piece_id("", len(cuts)))
+        raise InvalidInput(
+            f"this record takes {len(cuts)} cards, which are numbered after its name: event_id must be at most {most} "
+            "bytes",
+            field="event_id",
+        )
+    event = card_pb2.Event(key=event_id)
+    if len(observation.data) <= ARTIFACT_INLINE_BYTES_MAX:
+        event.artifacts.add(media_type=observation.media_type, data=observation.data, acl=observation.acl)
+    sha256 = hashlib.sha256(observation.data).hexdigest()
+    for number, (start, end) in enumerate(cuts, start=1):
+        card = event.cards.add()
+        card.CopyFrom(observation.card)
+        card.id = pieces.piece_id(event_id, number)
+        card.body.CopyFrom(artifact_pb2.SourceRange(artifact_sha256=sha256, start=start, end=end))
+        if number > 1:
+            card.relations.add(type=pieces.CONTINUES, target=pieces.piece_id(event_id, number - 1))
+    event.cards[0].summary = observation.summary
+    event.cards[0].relations.add(type=pieces.LAST_PIECE, target=pieces.piece_id(event_id, len(cuts)))
     return event
 
 

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from mn.context.working.v1 import card_pb2
 from mn_contract.errors import InvalidInput
 from mn_contract.invocations import REPLAYABLE, Attempt
-from mn_contract.limits import CARD_SUMMARY_BYTES_MAX, EVIDENCE_BYTES_MAX
-from mn_contract.names import check_id, check_text
+from mn_contract.limits import CARD_LIST_MAX, CARD_SUMMARY_BYTES_MAX, EVIDENCE_BYTES_MAX, SOURCE_URL_BYTES_MAX
+from mn_contract.names import check_id, check_label, check_text, read_names
+from mn_sdk.arguments import read_flag, read_folder, read_number, read_text
 from mn_sdk.client import ArtifactRef, WorkingMemoryClient, runtime_client
 from mn_sdk.context_session.journal import Journal, open_journal
 from mn_sdk.context_session.lifetime import Lifetime
@@ -29,6 +30,7 @@ from mn_sdk.context_session.observation import (
     read_kind,
     read_record,
     read_refs,
+    read_relations,
     read_sources,
     read_stance,
     read_time,
@@ -63,23 +65,22 @@ class ContextSession:
         job_id: str,
         run_id: str,
         principal: str,
-        roles: Sequence[str] = (),
+        roles: Iterable[str] = (),
         policy: ContextPolicy | None = None,
         cancelled: Callable[[], bool] = _never,
         deadline: float | None = None,
     ) -> None:
-        self.policy = ContextPolicy() if policy is None else policy
-        scope = SessionScope(job_id=job_id, run_id=run_id, principal=principal, roles=tuple(roles))
-        self._lifetime = Lifetime(
-            cancelled=cancelled, deadline=_earlier(deadline, self.policy.deadline_seconds), clock=time.time
-        )
+        folder = read_folder(root, "root")
+        scope = SessionScope(job_id=job_id, run_id=run_id, principal=principal, roles=roles)
+        self.policy = _policy(policy)
+        self._lifetime = _lifetime(cancelled, deadline, self.policy.deadline_seconds)
         self._lifetime.check()
-        self._client: WorkingMemoryClient = runtime_client(job_id, run_id, principal, roles=tuple(roles), root=root)
+        self._client: WorkingMemoryClient = runtime_client(
+            job_id, run_id, principal, roles=tuple(scope.roles), root=folder
+        )
         try:
             self._client.open_run(max_stored_bytes=self.policy.max_storage_bytes)
-            self.journal: Journal = open_journal(
-                Path(root), scope, self._client if engine_address() is not None else None
-            )
+            self.journal: Journal = open_journal(folder, scope, self._client if engine_address() is not None else None)
         except BaseException:
             self._client.close()
             raise
@@ -87,7 +88,7 @@ class ContextSession:
         self._principal = principal
 
     def put_artifact(
-        self, data_or_path: bytes | str | Path, media_type: str = "text/plain", *, acl: Any = None
+        self, data_or_path: bytes | bytearray | str | Path, media_type: str = "text/plain", *, acl: Any = None
     ) -> ArtifactRef:
         """Stores bytes, a text (as UTF-8) or the bytes of a file (a Path); answers what `observe` takes as a source."""
         self._lifetime.check()
@@ -129,13 +130,13 @@ class ContextSession:
         readers = read_acl(acl)
         card = card_pb2.Card(
             kind=read_kind(kind, obligation=obligation),
-            topics=tuple(topics),
-            entities=tuple(entities),
+            topics=read_names(topics, "topics", check_label, CARD_LIST_MAX),
+            entities=read_names(entities, "entities", check_label, CARD_LIST_MAX),
             stance=read_stance(None if claim is not None else stance, "stance"),
             claims=read_claims(claims, claim, stance),
             sources=read_sources(sources),
-            confidence=confidence,
-            source_url=source_url or "",
+            confidence=None if confidence is None else read_number(confidence, "confidence", 0, 1),
+            source_url=read_text(source_url, "source_url", SOURCE_URL_BYTES_MAX),
             acl=readers,
             valid_from=read_time(valid_from, "valid_from"),
             valid_until=read_time(valid_until, "valid_until"),
@@ -145,14 +146,14 @@ class ContextSession:
             data=data,
             media_type=media_type,
             card=card,
-            summary=check_text(summary or "", "summary", CARD_SUMMARY_BYTES_MAX),
+            summary=read_text(summary, "summary", CARD_SUMMARY_BYTES_MAX),
             ending=(
                 *(("supersedes", ref) for ref in read_refs(supersedes, "supersedes")),
                 *(("resolves", ref) for ref in read_refs(resolves, "resolves")),
             ),
             linking=(
                 *(("contradicts", ref) for ref in read_refs(contradicts, "contradicts")),
-                *((check_id(type_, "relations"), ref) for type_, ref in relations),
+                *read_relations(relations),
             ),
             acl=readers,
         )
@@ -175,18 +176,18 @@ class ContextSession:
         `required_fields` are the keys of the user message's object that stay exact; None protects all of them. `retry`
         names the explicit retry of a call whose outcome is unknown.
         """
-        from mn_sdk.context_session.decision import Turning
+        from mn_sdk.context_session.decision import read_turning
         from mn_sdk.context_session.turn import Turn
 
-        turning = Turning(
-            name=name,
+        turning = read_turning(
+            name,
             focus=focus,
-            topics=tuple(topics),
-            claims=tuple(claims),
-            required_refs=read_refs(required_refs, "required_refs"),
-            required_fields=None if required_fields is None else tuple(required_fields),
+            required_fields=required_fields,
             final=final,
-            retry=retry or "",
+            required_refs=required_refs,
+            topics=topics,
+            claims=claims,
+            retry=retry,
         )
         return Turn(self._dispatcher, turning)
 
@@ -206,7 +207,8 @@ class ContextSession:
         A response is litellm's object, the JSON of a chat completion, or the answer's text. `evidence` says what the
         settlement rests on. Raises InvalidInput, NotFound, InvocationInFlight, IdempotencyConflict.
         """
-        if not_executed == (response is not None):
+        check_id(name, "name")
+        if read_flag(not_executed, "not_executed") == (response is not None):
             raise InvalidInput("give a response, or say not_executed=True", field="response")
         check_text(evidence, "evidence", EVIDENCE_BYTES_MAX, bytes_min=1)
         from mn_sdk.context_session.provider import stored_form
@@ -216,7 +218,7 @@ class ContextSession:
 
     def has_durable_response(self, name: str) -> bool:
         """Whether a turn of this name would be answered from the journal."""
-        newest = self.journal.invocations.newest(name)
+        newest = self.journal.invocations.newest(check_id(name, "name"))
         return newest is not None and newest.state in REPLAYABLE
 
     def memory_action(self, action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -264,7 +266,17 @@ class ContextSession:
 _TURN_ARGUMENTS = frozenset({"focus", "required_fields", "final", "required_refs", "topics", "claims", "retry"})
 
 
-def _earlier(deadline: float | None, seconds: float | None) -> float | None:
-    """The session's deadline: the caller's, or the policy's from now, whichever comes first."""
-    given = [moment for moment in (deadline, None if seconds is None else time.time() + seconds) if moment is not None]
-    return min(given, default=None)
+def _policy(policy: ContextPolicy | None) -> ContextPolicy:
+    if policy is not None and not isinstance(policy, ContextPolicy):
+        raise InvalidInput("policy must be a ContextPolicy: write ContextPolicy(**policy)", field="policy")
+    return ContextPolicy() if policy is None else policy
+
+
+def _lifetime(cancelled: Callable[[], bool], deadline: float | None, seconds: float | None) -> Lifetime:
+    """Ends at the caller's deadline, or `seconds` from now, whichever comes first."""
+    if not callable(cancelled):
+        raise InvalidInput("cancelled must be a function that says whether to stop", field="cancelled")
+    given = [] if deadline is None else [read_number(deadline, "deadline")]
+    if seconds is not None:
+        given.append(time.time() + seconds)
+    return Lifetime(cancelled=cancelled, deadline=min(given, default=None), clock=time.time)

@@ -18,37 +18,48 @@ from rich.table import Table
 
 from mn_contract.errors import ContextError, InvalidInput
 from mn_sdk.demo.material import standard_library
-from mn_sdk.demo.supervisor import Findings, Plan, run
+from mn_sdk.demo.supervisor import Findings, Plan, check_material, run
 
 DECISIONS = 48
 _ROWS_SHOWN = 16
 _DECISIONS_MIN = 40
 
 
+def _filled(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not value.strip():
+        raise click.BadParameter("it is empty: give it a value, or leave it out")
+    return value
+
+
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--input", "source", type=click.Path(path_type=Path), help="A folder of texts, or a .jsonl file.")
-@click.option("--model", default="", metavar="NAME", help="A real model by litellm's name (openai/...); needs its key.")
+@click.option("--input", "source", metavar="PATH", callback=_filled, help="A folder of texts, or a .jsonl file.")
+@click.option(
+    "--model", metavar="NAME", callback=_filled, help="A real model by litellm's name (openai/...); needs its key."
+)
 @click.option("--decisions", type=click.IntRange(_DECISIONS_MIN, 400), default=DECISIONS, show_default=True)
 @click.option("--window", type=click.IntRange(4096, 2_000_000), default=16384, show_default=True, help="Tokens.")
-@click.option("--root", type=click.Path(path_type=Path), help="Keep the record here [a temporary folder, removed].")
-def main(source: Path | None, model: str, decisions: int, window: int, root: Path | None) -> None:
+@click.option("--root", metavar="PATH", callback=_filled, help="Keep the record here [a temporary folder, removed].")
+def main(source: str | None, model: str | None, decisions: int, window: int, root: str | None) -> None:
     """A job larger than any window, end to end: read, observe, decide, be killed, resume, reconcile.
 
     Reads the Python standard library of this machine unless --input says otherwise, and asks a stand-in model on
     loopback, which answers extractively and says so, unless --model names a real one.
     """
     console = Console()
-    if root is not None and root.exists() and any(root.iterdir()):
-        raise click.UsageError(f"{root} is not empty; the demo wants a folder of its own")
-    folder = root or Path(tempfile.mkdtemp(prefix="membrane-demo-"))
+    folder = Path(tempfile.mkdtemp(prefix="membrane-demo-") if root is None else root)
     plan = Plan(
-        root=folder, source=(source or standard_library()).resolve(), decisions=decisions, window=window, model=model
+        root=folder,
+        source=(standard_library() if source is None else Path(source)).resolve(),
+        decisions=decisions,
+        window=window,
+        model=model or "",
     )
     started = time.monotonic()
     try:
+        _check(plan)
         findings = _watched(console, plan)
     except ContextError as error:
-        console.print(f"[red]{error.message}[/red] [{error.reason}]")
+        click.echo(f"mn-context-engine demo: {error.message} [{error.reason}]", err=True)
         sys.exit(2 if isinstance(error, InvalidInput) else 1)
     finally:
         if root is None:
@@ -65,6 +76,23 @@ def main(source: Path | None, model: str, decisions: int, window: int, root: Pat
     )
 
 
+def _check(plan: Plan) -> None:
+    """Raises InvalidInput where the demo cannot run, as far as that is known at once."""
+    try:
+        plan.root.mkdir(parents=True, exist_ok=True)
+        used = any(plan.root.iterdir())
+        tempfile.TemporaryFile(dir=plan.root).close()
+    except (OSError, ValueError) as error:
+        told = error.strerror if isinstance(error, OSError) else str(error)
+        raise InvalidInput(f"--root {plan.root} cannot be used: {told}", field="--root") from error
+    if used:
+        raise InvalidInput(f"--root {plan.root} is not empty; the demo wants a folder of its own", field="--root")
+    if plan.model:
+        from mn_sdk.context_session.provider import check_model
+
+        check_model(plan.model, "--model")
+
+
 def _watched(console: Console, plan: Plan) -> Findings:
     who = plan.model or "a stand-in on loopback: extractive, no model"
     console.print(Panel.fit(f"input  {plan.source}\nmodel  {who}\nwindow {plan.window:,} tokens", title="Membrane"))
@@ -72,8 +100,10 @@ def _watched(console: Console, plan: Plan) -> Findings:
         "history, request: tokens, margin included; kept: required records; against: known objections shown; "
         "verified: source ranges read back and hashed"
     )
+    with console.status("reading the material"):
+        check_material(plan)
     rows: list[dict[str, Any]] = []
-    notes: list[str] = ["reading the material and starting the worker"]
+    notes: list[str] = ["starting the worker"]
     with Live(_table(rows, notes), console=console, refresh_per_second=8) as live:
 
         def watch(told: dict[str, Any]) -> None:
@@ -131,4 +161,4 @@ def _summary(console: Console, plan: Plan, findings: Findings, seconds: float) -
 
 
 if __name__ == "__main__":
-    main()
+    main(prog_name="mn-context-engine demo")

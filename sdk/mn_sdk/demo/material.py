@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from mn_contract.errors import InvalidInput
+from mn_contract.names import utf8
 
 UNIT_BYTES_MAX: Final = 1 << 20
 UNITS_MAX: Final = 4000
@@ -32,12 +33,14 @@ def standard_library() -> Path:
 
 def read(source: Path) -> list[Unit]:
     """The units of a folder or a `.jsonl` file, sorted by name. Raises InvalidInput where there are none."""
-    if source.is_dir():
-        units = list(_files(source))
-    elif source.is_file():
-        units = list(_lines(source))
-    else:
+    if not source.is_dir() and not source.is_file():
         raise InvalidInput(f"there is no file or folder {source}", field="--input")
+    try:
+        units = list(_files(source) if source.is_dir() else _lines(source))
+    except OSError as error:
+        raise InvalidInput(f"{error.filename or source} cannot be read: {error.strerror}", field="--input") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{source} is no JSON-lines file: it is not UTF-8", field="--input") from error
     if not units:
         raise InvalidInput(f"{source} holds no readable text", field="--input")
     return units[:UNITS_MAX]
@@ -65,10 +68,10 @@ def _lines(path: Path) -> Iterator[Unit]:
                 continue
             try:
                 record = json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise InvalidInput(f"{path} is no JSON-lines file: line {number}", field="--input") from error
             text = record if isinstance(record, str) else json.dumps(record, ensure_ascii=False, sort_keys=True)
-            if len(text.encode("utf-8", "replace")) > UNIT_BYTES_MAX:
+            if len(utf8(text, f"line {number} of {path}")) > UNIT_BYTES_MAX:
                 raise InvalidInput(f"line {number} of {path} is over {UNIT_BYTES_MAX} bytes", field="--input")
             yield Unit(id=f"line-{number:06d}", topic=f"part-{number // 100:04d}", text=text)
 

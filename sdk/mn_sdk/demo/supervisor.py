@@ -66,9 +66,13 @@ Watch = Callable[[dict[str, Any]], None]
 """Told each line of the worker as it comes, and the supervisor's own `killed` and `resumed`."""
 
 
-def run(plan: Plan, watch: Watch) -> Findings:
-    """Runs the demo. Raises InvalidInput, before anything is started, where the material cannot carry it."""
+def check_material(plan: Plan) -> None:
+    """Raises InvalidInput where the material cannot carry the plan."""
     script.plan(material.read(plan.source), plan.decisions)
+
+
+def run(plan: Plan, watch: Watch) -> Findings:
+    """Runs the demo in `plan.root`, a folder that is there."""
     findings = Findings()
     worker: list[subprocess.Popen[str]] = []
     lock = threading.Lock()
@@ -81,7 +85,6 @@ def run(plan: Plan, watch: Watch) -> Findings:
                 os.kill(worker[0].pid, signal.SIGKILL)
                 worker[0].wait(_EXIT_SECONDS)
 
-    plan.root.mkdir(parents=True, exist_ok=True)
     ledger = plan.root / "stand-in-ledger.jsonl"
     ledger.touch()
     stand_in = None if plan.model else StandIn(ledger, kill)
@@ -97,7 +100,7 @@ def run(plan: Plan, watch: Watch) -> Findings:
                 break
             if code != -signal.SIGKILL:
                 findings.failures.append(f"the worker ended with {code}")
-                break
+                return findings  # the rest follows from it
             watch({"event": "killed", "decision": plan.killed_at})
         _check(plan, findings, stand_in)
     finally:

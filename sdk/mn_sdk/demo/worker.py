@@ -206,12 +206,17 @@ def _tell(what: Mapping[str, Any]) -> None:
 
 def main() -> int:
     """Reads a Job from standard input and works on it."""
+    from openai import OpenAIError  # what litellm raises for a provider; it takes longer to load than the rest
+
     told = json.load(sys.stdin)
     job = Job(**{**told, "root": Path(told["root"]), "source": Path(told["source"])})
     try:
         work(job)
     except ContextError as error:
         _tell({"event": "failed", "reason": error.reason, "told": error.message})
+        return 1
+    except OpenAIError as error:
+        _tell({"event": "failed", "reason": type(error).__name__, "told": str(error).partition("\n")[0]})
         return 1
     return 0
 

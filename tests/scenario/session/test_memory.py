@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mn_contract.errors import IdempotencyConflict, InvalidInput, NotFound
+from mn_contract.errors import ContextBudgetExceeded, IdempotencyConflict, InvalidInput, NotFound
 from mn_contract.limits import CARD_TEXT_BYTES_MAX
 from mn_sdk.context_session import ContextSession
 from mn_sdk.context_session.pieces import ranges
@@ -50,6 +50,59 @@ def test_a_record_beyond_an_inline_artifact_is_put_first(session: ContextSession
     refs = session.observe(text, event_id="large")
     assert session.observe(text.encode(), event_id="large") == refs
     assert session.memory_action("read_memory", {"item_id": "large"})["size"] == len(text)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_record_over_the_storage_budget_leaves_nothing_behind(
+    open_session: Callable[..., ContextSession], more: int
+) -> None:
+    """Invariant 13: its bytes and its cards are two writes, and neither is made where not both fit."""
+    text, summary = "word " * 20_000, "in short"
+    needed = 2 * len(text) + len(summary)
+    session = open_session(policy={"max_storage_bytes": needed - 1 + more})
+    if more:
+        refs = session.observe(text, event_id="large", summary=summary)
+        assert session._client.run().stored_bytes == needed
+        assert session.observe(text, event_id="large", summary=summary) == refs
+        with pytest.raises(IdempotencyConflict):
+            session.observe(text + "!", event_id="large", summary=summary)
+    with pytest.raises(ContextBudgetExceeded) as over:
+        session.observe(text, event_id="another", summary=summary)
+    run = session._client.run()
+    assert (run.stored_bytes, run.revision) == ((needed, 1) if more else (0, 0))
+    assert over.value.detail["limit"] == needed - 1 + more
+
+
+def test_bytes_that_are_there_already_need_no_room(open_session: Callable[..., ContextSession]) -> None:
+    text = "word " * 20_000
+    session = open_session(policy={"max_storage_bytes": 3 * len(text)})
+    session.put_artifact(text)
+    session.observe(text, event_id="large")
+
+
+def test_a_record_that_is_wrong_leaves_no_bytes_behind(session: ContextSession) -> None:
+    with pytest.raises(InvalidInput):
+        session.observe("word " * 20_000, event_id="x", relations=[("about", "x")] * 32)
+    assert session._client.run().stored_bytes == 0
+
+
+def test_a_race_for_the_last_room_is_told_as_it_is(
+    open_session: Callable[..., ContextSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "word " * 20_000
+    session = open_session(policy={"max_storage_bytes": 2 * len(text)})
+    put = session._client.put_artifact
+
+    def put_and_lose(*args: Any, **kwargs: Any) -> Any:
+        stored = put(*args, **kwargs)
+        session.observe("somebody else's", event_id="other")
+        return stored
+
+    monkeypatch.setattr(session._client, "put_artifact", put_and_lose)
+    with pytest.raises(ContextBudgetExceeded, match="bytes were stored") as over:
+        session.observe(text, event_id="large")
+    assert "nothing was written" not in over.value.message
+    assert session._client.run().stored_bytes > len(text)
 
 
 def test_superseding_a_split_record_supersedes_all_of_it(session: ContextSession) -> None:
@@ -163,7 +216,7 @@ def test_pages_of_recall_are_numbered_and_mean_the_same_after_a_restart(
         ("write_memory", {}),
         ("recall_memory", {"principal": "bob"}),
         ("recall_memory", {"query": 3}),
-        ("recall_memory", {"topics": "pricing"}),
+        ("recall_memory", {"topics": {"pricing": 1}}),
         ("recall_memory", {"cursor": -1}),
         ("recall_memory", {"cursor": True}),
         ("recall_memory", {"limit": 1000}),

@@ -42,6 +42,8 @@ RECALLED = Recalled(
         [SYSTEM],
         ["hello"],
         [{"role": "robot", "content": "x"}],
+        [{"role": ["user"], "content": "x"}],
+        [USER, {"role": "assistant", "content": "x", "tool_calls": 5}],
         [{"role": "user"}],
         [{"role": "assistant"}, USER],
         [USER, {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": ""}}],

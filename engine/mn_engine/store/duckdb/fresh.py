@@ -24,6 +24,25 @@ def log_of(record: Path) -> Path:
     return record.with_name(record.name + ".wal")
 
 
+def note_of(record: Path) -> Path:
+    """The note of how far a record's log was synced; there from its first write on."""
+    return record.with_name(record.name + ".synced")
+
+
+def check_new(record: Path, blobs: Path) -> None:
+    """For a record that is not there. Raises DependencyUnavailable where another has left its files: that record is
+    lost, not new, and an empty one in its place would hide it."""
+    left = [file.name for file in (log_of(record), note_of(record)) if file.exists()]
+    if any(file.is_file() for file in blobs.rglob("*")):
+        left.append(blobs.name)
+    if left:
+        raise DependencyUnavailable(
+            f"{record} is gone, but what belongs to it is there ({', '.join(left)}): bring it back from a backup; for "
+            "a new record name another path, or move these away",
+            dependency="store",
+        )
+
+
 def write_fresh(path: Path, now: int, fill: Callable[[duckdb.DuckDBPyConnection], None] = lambda fresh: None) -> None:
     """Writes the file that is to become the record `path`: its tables, and what `fill` puts into them."""
     forget_fresh(path)

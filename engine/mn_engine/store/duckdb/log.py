@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from mn_engine.store.blobs import sync_directory
-from mn_engine.store.duckdb.fresh import log_of
+from mn_engine.store.duckdb.fresh import log_of, note_of
 
 _NOTE: Final = struct.Struct("<III")
 _IDENTITY_BYTES: Final = 128
@@ -37,7 +37,7 @@ class Log:
 
     def __init__(self, record: Path) -> None:
         self._path = log_of(record)
-        self._note_path = record.with_name(record.name + ".synced")
+        self._note_path = note_of(record)
         self._note: int | None = None
         # Held open: its inode is not used again meanwhile, so that a new log is always seen to be one.
         self._held: int | None = None

@@ -29,7 +29,7 @@ from mn_engine.store.decide import check_deadline
 from mn_engine.store.duckdb import compaction, plans, queries
 from mn_engine.store.duckdb.connection import LOG_BYTES_MAX, Database, RecordLost, translated
 from mn_engine.store.duckdb.facts import FactsCache
-from mn_engine.store.duckdb.fresh import forget_fresh, put_in_place, write_fresh
+from mn_engine.store.duckdb.fresh import check_new, forget_fresh, put_in_place, write_fresh
 from mn_engine.store.duckdb.heads import Heads
 from mn_engine.store.duckdb.schema import Settings, migrate
 from mn_engine.store.duckdb.staging import Planning
@@ -275,6 +275,7 @@ class DuckDBStore:
         """The open database, and the number of the last write to it."""
         forget_fresh(self._path)
         if not self._path.exists():
+            check_new(self._path, self._blobs.root)
             write_fresh(self._path, _now())
             put_in_place(self._path)
         readers = max(os.cpu_count() or 1, 1)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from mn_contract.errors import InvalidInput
 from mn_contract.names import check_id
+from mn_sdk.arguments import read_whole
 from mn_sdk.context_session.journal.database import Database
 from mn_sdk.scope import SessionScope
-
-CURSOR_MAX: Final = (1 << 63) - 1
 
 
 class Notes:
@@ -42,9 +38,7 @@ class Notes:
 
     def set_cursor(self, name: str, value: int) -> int:
         """Sets the cursor. Raises InvalidInput."""
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= CURSOR_MAX:
-            raise InvalidInput(f"a cursor is a whole number, 0 to {CURSOR_MAX}", field="cursor")
-        self.put("cursor", check_id(name, "cursor"), str(value).encode())
+        self.put("cursor", check_id(name, "cursor"), str(read_whole(value, "cursor")).encode())
         return value
 
     def close(self) -> None:

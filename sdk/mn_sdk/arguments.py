@@ -1,0 +1,63 @@
+"""What callers hand in, read into plain values: each reader raises one InvalidInput that names the argument.
+
+Lists of names are read by `mn_contract.names.read_names`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import Final
+
+from mn_contract.errors import InvalidInput
+from mn_contract.names import check_text
+
+WHOLE_MAX: Final = (1 << 63) - 1
+"""Whole numbers are kept as signed 64-bit integers, in the record and in the journal."""
+
+
+def read_whole(value: object, field: str, least: int = 0, most: int = WHOLE_MAX) -> int:
+    """A whole number, `least` to `most`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise InvalidInput(f"{field} must be a whole number, {least} to {most}", field=field)
+    return value
+
+
+def read_number(value: object, field: str, least: float = -math.inf, most: float = math.inf) -> float:
+    """A finite number, `least` to `most`."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidInput(f"{field} must be a number, not {type(value).__name__}", field=field)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number) or not least <= number <= most:
+        within = "" if math.isinf(least) else f", {least:g} to {most:g}"
+        raise InvalidInput(f"{field} must be a finite number{within}", field=field)
+    return number
+
+
+def read_flag(value: object, field: str) -> bool:
+    """True or False. A text such as "no" is neither."""
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{field} must be True or False, not {type(value).__name__}", field=field)
+    return value
+
+
+def read_text(value: str | None, field: str, bytes_max: int) -> str:
+    """A text of at most so many UTF-8 bytes; None is the empty text."""
+    return "" if value is None else check_text(value, field, bytes_max)
+
+
+def read_folder(value: object, field: str) -> Path:
+    """A folder's path; it need not be there. The empty path is refused: it would be the working folder."""
+    if not isinstance(value, str | Path) or not str(value):
+        raise InvalidInput(f"{field} must be the path of a folder", field=field)
+    try:
+        usable = b"\0" not in os.fsencode(value)
+    except UnicodeEncodeError:
+        usable = False
+    if not usable:
+        raise InvalidInput(f"{field} holds a character that no path can have", field=field)
+    return Path(value)
