@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mn_contract.canonical import encoded
+from mn_contract.errors import InvalidInput
 from mn_sdk.context_session.histories import INSTRUCTING
 
 NOTE: Final = (
@@ -68,7 +69,10 @@ class Form:
 
 
 def read_form(history: Sequence[Mapping[str, Any]], required_fields: Sequence[str] | None) -> Form:
-    """The form of a history that `check_history` has passed. `required_fields` None protects every key."""
+    """The form of a history that `check_history` has passed. `required_fields` None protects every key.
+
+    Raises InvalidInput where the caller's object cannot be written down again.
+    """
     current = _current(history)
     if current is None:
         return Form(history=history)
@@ -83,8 +87,17 @@ def _current(history: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     content = history[1].get("content")
     if not isinstance(content, str):
         return None
+    field = "messages[1].content"
     try:
         current = json.loads(content)
     except ValueError:
         return None
-    return current if isinstance(current, dict) else None
+    except RecursionError as error:
+        raise InvalidInput(f"{field} is JSON that is nested too deep to be read; flatten it", field=field) from error
+    if not isinstance(current, dict):
+        return None
+    try:
+        encoded(current)
+    except InvalidInput as error:
+        raise InvalidInput(f"{field}: {error.message}", field=field) from error
+    return current

@@ -19,7 +19,7 @@ from mn_contract.limits import LEASE_MS_MAX, RESPONSE_BYTES_MAX
 from mn_sdk.client import WorkingMemoryClient
 from mn_sdk.context_session import provider
 from mn_sdk.context_session.admit import Admission, Admitted, Counter
-from mn_sdk.context_session.assemble import read_form
+from mn_sdk.context_session.assemble import Form, read_form
 from mn_sdk.context_session.call import ModelCall
 from mn_sdk.context_session.decision import Turning
 from mn_sdk.context_session.documents import coverage_document
@@ -71,6 +71,7 @@ class Dispatcher:
     def prepare(self, turning: Turning, call: ModelCall) -> Ready | Settled:
         """A request that may leave now, or the stored response of an earlier one. Nothing has left when this raises."""
         self.lifetime.check()
+        form = read_form(call.asked["messages"], turning.required_fields)
         attempt = self.journal.invocations.begin(
             turning.name,
             fingerprint=digest({"request": call.digest(), "decision": turning.identity()}),
@@ -80,7 +81,7 @@ class Dispatcher:
         if attempt.state in REPLAYABLE:
             return self._replayed(attempt, turning)
         try:
-            admitted, verified = self._admit(turning, call)
+            admitted, verified = self._admit(turning, call, form)
             report = _report(turning, attempt, admitted, verified, self.policy)
             self.journal.notes.put(_REPORT, turning.name, report.encoded())
             self.lifetime.check()
@@ -143,7 +144,7 @@ class Dispatcher:
             principal=self.principal,
         )
 
-    def _admit(self, turning: Turning, call: ModelCall) -> tuple[Admitted, int]:
+    def _admit(self, turning: Turning, call: ModelCall, form: Form) -> tuple[Admitted, int]:
         """The call that fits, and how many source ranges of its packet were checked: all of them, once it is known."""
         required = tuple(card for ref in turning.required_refs for card in self.recorder.cards_of(ref))
 
@@ -158,7 +159,6 @@ class Dispatcher:
                 )
             )
 
-        form = read_form(call.asked["messages"], turning.required_fields)
         admission = Admission(policy=self.policy, call=call, form=form, compile=compile_packet, counter=self.counter)
         admitted = admission.admit()
         return admitted, verify(self.client, [item.card for item in admitted.packet.items])

@@ -38,7 +38,8 @@ def _plain(message: Any, index: int) -> dict[str, Any]:
         message = message.model_dump(mode="json", exclude_none=True)
     if not isinstance(message, Mapping):
         raise InvalidInput(f"{field} must be an object", field=field)
-    if message.get("role") not in ROLES:
+    role = message.get("role")
+    if not isinstance(role, str) or role not in ROLES:
         raise InvalidInput(f"{field}.role must be one of {', '.join(sorted(ROLES))}", field=field)
     if message.get("function_call"):
         raise InvalidInput(f"{field}: function_call is the old form; use tool_calls", field=field)
