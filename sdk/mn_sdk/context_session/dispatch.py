@@ -7,6 +7,7 @@ what became of the send by `outcome`; each state is durable before the next step
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
@@ -25,7 +26,7 @@ from mn_sdk.context_session.decision import Turning
 from mn_sdk.context_session.documents import coverage_document
 from mn_sdk.context_session.journal import Journal
 from mn_sdk.context_session.lifetime import Lifetime
-from mn_sdk.context_session.outcome import Answered, NotExecuted, Outcome, Unusable
+from mn_sdk.context_session.outcome import Answered, NotExecuted, Outcome, Unusable, size_of
 from mn_sdk.context_session.policy import ContextPolicy
 from mn_sdk.context_session.recording import Recorder
 from mn_sdk.context_session.report import TurnReport
@@ -115,12 +116,12 @@ class Dispatcher:
         if isinstance(outcome, NotExecuted):
             invocations.fail(attempt, evidence=outcome.evidence)
             raise outcome.error
-        if isinstance(outcome, Unusable) and len(outcome.body) <= RESPONSE_BYTES_MAX:
-            stored = invocations.respond(attempt, outcome.body, usable=False)
-            raise _unusable(stored) from outcome.error
-        if isinstance(outcome, Answered | Unusable):
-            lost = invocations.lose(attempt, evidence=f"the response is larger than {RESPONSE_BYTES_MAX} bytes")
-            raise ambiguous(lost)
+        if isinstance(outcome, Answered):
+            stored = invocations.respond(attempt, size_of(outcome.stored), usable=False)
+            raise _unusable(stored, response=json.loads(outcome.stored))
+        if isinstance(outcome, Unusable):
+            body = outcome.body if len(outcome.body) <= RESPONSE_BYTES_MAX else size_of(outcome.body)
+            raise _unusable(invocations.respond(attempt, body, usable=False)) from outcome.error
         lost = invocations.lose(attempt, evidence=outcome.evidence)
         if not isinstance(outcome.error, Exception):
             raise outcome.error  # an interrupt goes on its way; the journal knows
@@ -212,12 +213,14 @@ def _report(turning: Turning, attempt: Attempt, admitted: Admitted, verified: in
     )
 
 
-def _unusable(attempt: Attempt) -> UnusableResponse:
+def _unusable(attempt: Attempt, **detail: Any) -> UnusableResponse:
     return UnusableResponse(
         f"call {attempt.name!r} (attempt {attempt.attempt}) was answered and perhaps billed, and its response cannot "
-        "be used; it is stored as it came. Call again under another name",
+        f"be used; it is stored as it came, or its size and hash where it is larger than {RESPONSE_BYTES_MAX} bytes. "
+        "Call again under another name",
         name=attempt.name,
         attempt=attempt.attempt,
         bytes=len(attempt.response or b""),
         sha256=digest(attempt.response or b""),
+        **detail,
     )
