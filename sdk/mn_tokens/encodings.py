@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import re
 import tempfile
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -33,6 +35,13 @@ _MEMO_ENTRIES: Final = 16_384
 _SHORT_BYTES: Final = 64
 """Up to here a text is its own memo key; a longer one is kept by its digest."""
 
+_SLICE_CHARACTERS: Final = 65_536
+"""The tokenizer is given no more at once: on white space that runs on for some 300,000 characters it panics."""
+_CUT_CHARACTERS: Final = 4096
+"""How far before a slice's end a place to cut is looked for."""
+_WORD_START: Final = re.compile(r"(?<=[^\W\d_]) (?=[^\W\d_])")
+"""A space between two letters, where every encoding begins a piece: a cut there changes no count."""
+
 _lock: Final = threading.Lock()
 _loaded: Final[dict[str, tiktoken.Encoding | None]] = {}
 _memo: Final[OrderedDict[tuple[str, str | bytes], int]] = OrderedDict()
@@ -51,12 +60,25 @@ def tokens(name: str, text: str) -> int:
             _memo.move_to_end(key)
             return known
     tokenizer = _load(name)
-    size = len(data) if tokenizer is None else len(tokenizer.encode_ordinary(text))
+    size = len(data) if tokenizer is None else sum(len(tokenizer.encode_ordinary(piece)) for piece in _slices(text))
     with _lock:
         _memo[key] = size
         while len(_memo) > _MEMO_ENTRIES:
             _memo.popitem(last=False)
     return size
+
+
+def _slices(text: str) -> Iterator[str]:
+    """The text in slices that the tokenizer can take. Only where no word begins is one cut elsewhere: that may cost a
+    token more."""
+    start = 0
+    while len(text) - start > _SLICE_CHARACTERS:
+        end = start + _SLICE_CHARACTERS
+        words = [found.start() for found in _WORD_START.finditer(text, end - _CUT_CHARACTERS, end)]
+        end = words[-1] if words else end
+        yield text[start:end]
+        start = end
+    yield text[start:]
 
 
 def available(name: str) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from mn_tokens import openai_tools
 from mn_tokens.encodings import CL100K, O200K, tokens
+from mn_tokens.unknown import as_text, calls_of, is_function, names_of
 from mn_tokens.values import Part
 
 Message = Mapping[str, Any]
@@ -21,7 +22,7 @@ _REPLY: Final = 3
 _PARALLEL_CALLS: Final = 6
 _FORCED_FUNCTION: Final = 7
 _SCHEMA_FRAMING: Final = 4
-_SCHEMA_DROPPED: Final = frozenset({"required", "additionalProperties", "strict", "$schema"})
+_SCHEMA_DROPPED: Final = frozenset({"additionalProperties", "strict", "$schema"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +58,13 @@ FIVE: Final = Dialect(reply=-1, history_text=2, tools=81, tools_merged=84, tool_
 def ledger(request: Mapping[str, Any], dialect: Dialect) -> Iterator[Part]:
     """What each part of a Chat Completions request costs."""
     messages: Sequence[Message] = request.get("messages") or ()
-    names = {call["id"]: _call(call)[0] for message in messages for call in _calls(message) if "id" in call}
+    names = names_of(messages)
     index = 0
     while index < len(messages):
         message = messages[index]
         yield Part(f"messages[{index}]", _message(message, dialect, names))
         index += 1
-        if len(_calls(message)) > 1:
+        if len(calls_of(message)) > 1:
             results = _results(messages, index)
             if results:
                 yield Part(f"messages[{index}:{index + len(results)}]", _parallel_results(results, dialect))
@@ -75,8 +76,12 @@ def ledger(request: Mapping[str, Any], dialect: Dialect) -> Iterator[Part]:
 
 def functions_of(request: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The functions that a request offers, in order, however they are written."""
-    offered = [tool.get("function", tool) for tool in request.get("tools") or () if isinstance(tool, Mapping)]
-    return [*offered, *(request.get("functions") or ())]
+    return [tool.get("function", tool) for tool in offered_of(request)]
+
+
+def offered_of(request: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """As `functions_of`, with what was written around each."""
+    return [*filter(is_function, request.get("tools") or ()), *(request.get("functions") or ())]
 
 
 def text_of(content: Any) -> str:
@@ -94,7 +99,7 @@ def _message(message: Message, dialect: Dialect, names: Mapping[str, str]) -> in
     if role in ("tool", "function"):
         return _result(message, dialect, names)
     text = text_of(message.get("content")) or text_of(message.get("refusal"))
-    calls = _calls(message)
+    calls = calls_of(message)
     cost = 0
     if text or not calls:
         cost += dialect.message + tokens(dialect.encoding, role) + tokens(dialect.encoding, text)
@@ -144,19 +149,14 @@ def _results(messages: Sequence[Message], start: int) -> list[Message]:
     return list(messages[start:end])
 
 
-def _calls(message: Message) -> list[Mapping[str, Any]]:
-    calls = list(message.get("tool_calls") or ())
-    return [*calls, {"function": message["function_call"]}] if message.get("function_call") else calls
-
-
 def _call(call: Mapping[str, Any]) -> tuple[str, str]:
     """(name, arguments as compact JSON, or as they are where they are none)."""
     function: Mapping[str, Any] = call.get("function") or {}
     arguments = function.get("arguments") or ""
     try:
         compact = json.dumps(json.loads(arguments), separators=(",", ":"), ensure_ascii=False)
-    except (ValueError, TypeError):
-        compact = str(arguments)
+    except (ValueError, TypeError, RecursionError):
+        compact = as_text(arguments)
     return str(function.get("name", "")), compact
 
 
@@ -202,7 +202,7 @@ def _response_format(request: Mapping[str, Any], dialect: Dialect) -> Iterator[P
 
 
 def _shown(schema: Any) -> Any:
-    """A response schema as a model is shown it: without the keywords that are not rendered."""
+    """A response schema as a model is shown it: without the keywords that are not rendered, where they say little."""
     if isinstance(schema, list):
         return [_shown(value) for value in schema]
     if not isinstance(schema, Mapping):
@@ -210,8 +210,13 @@ def _shown(schema: Any) -> Any:
     return {
         name: {key: _shown(inner) for key, inner in value.items()} if _names_schemas(name, value) else _shown(value)
         for name, value in schema.items()
-        if name not in _SCHEMA_DROPPED
+        if not (name in _SCHEMA_DROPPED and openai_tools.is_small(value)) and not _is_required(name, value, schema)
     }
+
+
+def _is_required(keyword: str, value: Any, schema: Mapping[str, Any]) -> bool:
+    """Whether it is the list of an object's required properties, which are shown themselves."""
+    return keyword == "required" and openai_tools.names_only(value, schema.get("properties"))
 
 
 def _names_schemas(keyword: str, value: Any) -> bool:

@@ -1,16 +1,55 @@
 """How OpenAI's chat models are shown tools: a TypeScript namespace, as text (found by fitting recorded requests).
 
-Pure text in, text out. What is not rendered (minimum, format, pattern, additionalProperties, strict) is not billed.
+Pure text in, text out. What is not rendered was not billed in those recordings. Other providers are sent it all the
+same, and none was recorded with much of it: `unshown` says what it is, for the margin (invariant 11).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
+from mn_contract.errors import InvalidInput
+
 _DEPTH_MAX: Final = 64
+_SCHEMAS_MAX: Final = 100_000
+"""Schemas that one function's declaration may hold, each use of a `$ref` counted."""
 _ANY: Final = "any"
+
+UNBILLED: Final = frozenset({
+    "required", "additionalProperties", "strict", "$schema", "minimum", "maximum", "format", "nullable", "title",
+    "description", "type",
+})  # fmt: skip
+"""Keywords that the recordings show not to be billed where they are not rendered."""
+_SMALL_CHARACTERS_MAX: Final = 64
+_UNIONS: Final = ("anyOf", "oneOf")
+_DEFINITIONS: Final = ("$defs", "definitions")
+
+
+@dataclass(slots=True)
+class _Document:
+    """A function's parameters as a whole: what references point into, and how many schemas were rendered of it."""
+
+    root: Mapping[str, Any]
+    rendered: int = 0
+
+    def resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The schema that a local `$ref` points at. Raises InvalidInput where references multiply without end."""
+        self.rendered += 1
+        if self.rendered > _SCHEMAS_MAX:
+            raise InvalidInput(
+                f"a tool's parameters hold more than {_SCHEMAS_MAX} schemas with its references followed; flatten them",
+                field="tools",
+            )
+        ref = schema.get("$ref")
+        if not isinstance(ref, str) or not ref.startswith("#/"):
+            return schema
+        target: Any = self.root
+        for step in ref[2:].split("/"):
+            target = target.get(step) if isinstance(target, Mapping) else None
+        return target if isinstance(target, Mapping) else schema
 
 
 def section(functions: Sequence[Mapping[str, Any]]) -> str:
@@ -24,12 +63,121 @@ def function(entry: Mapping[str, Any]) -> str:
     comment = _comment(entry.get("description"))
     schema = entry.get("parameters")
     schema = schema if isinstance(schema, Mapping) else {}
-    if not isinstance(schema.get("properties"), Mapping) or not schema["properties"]:
+    if not _has_properties(schema):
         return f"{comment}type {entry.get('name', '')} = () => any;\n\n"
     title = schema.get("title")
     head = f"// {title}\n" if isinstance(title, str) and title else ""
-    body = _type(schema, schema, 0)
+    body = _type(schema, _Document(schema), 0)
     return f"{comment}type {entry.get('name', '')} = (_: {head}{body}) => any;\n\n"
+
+
+def unshown(tool: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """(keyword, value) of everything in an offered function that its declaration does not show, each once.
+
+    `tool` is a tool that is a function, or a function alone.
+    """
+    entry: Mapping[str, Any] = tool.get("function", tool)
+    if entry is not tool:
+        yield from _others(tool, {"function", "cache_control"})
+    yield from _others(entry, {"name", "parameters", "cache_control", *(_worded(entry) - {"title"})})
+    schema = entry.get("parameters")
+    if isinstance(schema, Mapping):
+        yield from _Unshown(_Document(schema), set()).of_root()
+    elif schema is not None:
+        yield "parameters", schema
+
+
+@dataclass(frozen=True, slots=True)
+class _Unshown:
+    """Walks parameters as `_type` does. `followed` are the references on the way: each is gone through once."""
+
+    document: _Document
+    followed: set[str]
+
+    def of_root(self) -> Iterator[tuple[str, Any]]:
+        root = self.document.root
+        definitions = {key for key in _DEFINITIONS if isinstance(root.get(key), Mapping)}
+        if _has_properties(root):
+            yield from self._of(root, (_worded(root) - {"description"}) | definitions, 0)
+        else:
+            yield from _others(root, {"properties", *definitions})
+        for key in definitions:
+            for name, schema in root[key].items():
+                if f"#/{key}/{name}" not in self.followed:
+                    yield key, {name: schema}
+
+    def _of(self, schema: Any, known: set[str], depth: int) -> Iterator[tuple[str, Any]]:
+        if not isinstance(schema, Mapping) or depth > _DEPTH_MAX:
+            if schema:
+                yield "schema", schema
+            return
+        target = self.document.resolved(schema)
+        if target is not schema:
+            yield from _others(schema, {"$ref", *known})
+            if schema["$ref"] in self.followed:
+                return
+            self.followed.add(schema["$ref"])
+            known = set()
+        shown, inner = _shown(target)
+        yield from _others(target, shown | known)
+        for one, named in inner:
+            yield from self._of(one, _commented(one) if named else set(), depth + 1)
+
+
+def _shown(schema: Mapping[str, Any]) -> tuple[set[str], list[tuple[Any, bool]]]:
+    """(keywords of it that `_type` shows, the schemas in it that are shown, and whether with their comments)."""
+    if _values(schema):
+        return {"enum"}, []
+    for name in _UNIONS:
+        if _values(schema, name):
+            return {name}, [(choice, False) for choice in schema[name]]
+    named = schema.get("type", "object" if "properties" in schema else None)
+    types = [named] if isinstance(named, str) else _values(schema, "type")
+    shown: set[str] = {"type"} if types and all(isinstance(one, str) for one in types) else set()
+    inner: list[tuple[Any, bool]] = []
+    if "object" in types and _has_properties(schema):
+        properties = schema["properties"]
+        shown |= {"properties"} | ({"required"} if names_only(schema.get("required"), properties) else set())
+        inner += [(value, True) for value in properties.values()]
+    if "array" in types:
+        shown |= {"items"}
+        inner += [(schema.get("items"), False)]
+    return shown, inner
+
+
+def _has_properties(schema: Mapping[str, Any]) -> bool:
+    properties = schema.get("properties")
+    return isinstance(properties, Mapping) and bool(properties)
+
+
+def _commented(schema: Any) -> set[str]:
+    """Keywords of a property that are shown beside its type."""
+    return _worded(schema) | {"default"} if isinstance(schema, Mapping) else set()
+
+
+def _worded(schema: Mapping[str, Any]) -> set[str]:
+    return {key for key in ("title", "description") if isinstance(schema.get(key), str)}
+
+
+def _others(schema: Mapping[str, Any], shown: set[str]) -> Iterator[tuple[str, Any]]:
+    """What is not among `shown`, short values of unbilled keywords aside: they are what the recordings were full of."""
+    for keyword, value in schema.items():
+        if keyword not in shown and not (keyword in UNBILLED and is_small(value)):
+            yield keyword, value
+
+
+def is_small(value: Any) -> bool:
+    """Whether a keyword's value is too short to matter."""
+    if isinstance(value, str):
+        return len(value) <= _SMALL_CHARACTERS_MAX
+    return value is None or isinstance(value, bool | int | float)
+
+
+def names_only(required: Any, properties: Any) -> bool:
+    """Whether `required` lists names of `properties`, and nothing else."""
+    return isinstance(required, list | tuple) and all(
+        isinstance(name, str) and isinstance(properties, Mapping) and name in properties for name in required
+    )
 
 
 def _comment(text: Any) -> str:
@@ -38,69 +186,61 @@ def _comment(text: Any) -> str:
     return "".join(f"// {line.strip()}\n" if line.strip() else "//\n" for line in text.strip().split("\n"))
 
 
-def _type(schema: Any, root: Mapping[str, Any], depth: int) -> str:
+def _type(schema: Any, document: _Document, depth: int) -> str:
     if not isinstance(schema, Mapping) or depth > _DEPTH_MAX:
         return _ANY
-    schema = _resolved(schema, root)
+    schema = document.resolved(schema)
     for rule in (_enum, _union, _object, _array):
-        rendered = rule(schema, root, depth)
+        rendered = rule(schema, document, depth)
         if rendered:
             return rendered
     named = schema.get("type")
     return "number" if named == "integer" else named if isinstance(named, str) else _ANY
 
 
-def _resolved(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema that a local `$ref` points at; recursion is bounded by the caller's depth."""
-    ref = schema.get("$ref")
-    if not isinstance(ref, str) or not ref.startswith("#/"):
-        return schema
-    target: Any = root
-    for step in ref[2:].split("/"):
-        target = target.get(step) if isinstance(target, Mapping) else None
-    return target if isinstance(target, Mapping) else schema
+def _enum(schema: Mapping[str, Any], document: _Document, depth: int) -> str:
+    return " | ".join(json.dumps(value, ensure_ascii=False) for value in _values(schema))
 
 
-def _enum(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> str:
-    values = schema.get("enum")
-    if not isinstance(values, Sequence) or isinstance(values, str) or not values:
-        return ""
-    return " | ".join(json.dumps(value, ensure_ascii=False) for value in values)
+def _values(schema: Mapping[str, Any], keyword: str = "enum") -> Sequence[Any]:
+    """The list under a keyword; empty where there is none."""
+    values = schema.get(keyword)
+    return values if isinstance(values, Sequence) and not isinstance(values, str) else ()
 
 
-def _union(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> str:
-    for name in ("anyOf", "oneOf"):
-        choices = schema.get(name)
-        if isinstance(choices, Sequence) and choices:
-            return " | ".join(_type(choice, root, depth + 1) for choice in choices)
+def _union(schema: Mapping[str, Any], document: _Document, depth: int) -> str:
+    for name in _UNIONS:
+        choices = _values(schema, name)
+        if choices:
+            return " | ".join(_type(choice, document, depth + 1) for choice in choices)
     named = schema.get("type")
     if isinstance(named, Sequence) and not isinstance(named, str):
-        return " | ".join(_type({**schema, "type": one}, root, depth + 1) for one in named)
+        return " | ".join(_type({**schema, "type": one}, document, depth + 1) for one in named)
     return ""
 
 
-def _array(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> str:
+def _array(schema: Mapping[str, Any], document: _Document, depth: int) -> str:
     if schema.get("type") != "array":
         return ""
-    return f"{_type(schema.get('items', {}), root, depth + 1)}[]"
+    return f"{_type(schema.get('items', {}), document, depth + 1)}[]"
 
 
-def _object(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> str:
+def _object(schema: Mapping[str, Any], document: _Document, depth: int) -> str:
     if schema.get("type", "object") != "object" or ("type" not in schema and "properties" not in schema):
         return ""
-    properties = schema.get("properties")
-    if not isinstance(properties, Mapping) or not properties:
+    if not _has_properties(schema):
         return "object"
+    properties = schema["properties"]
     required = schema.get("required")
     required = required if isinstance(required, Sequence) else ()
-    fields = [_field(name, value, name in required, root, depth) for name, value in properties.items()]
+    fields = [_field(name, value, name in required, document, depth) for name, value in properties.items()]
     if any(comment or default or "\n" in declared for comment, declared, default in fields):
         lines = "".join(f"{comment}{declared},{default}\n" for comment, declared, default in fields)
         return f"{{\n{lines}}}"
     return "{ " + ", ".join(declared for _, declared, _ in fields) + " }"
 
 
-def _field(name: str, schema: Any, required: bool, root: Mapping[str, Any], depth: int) -> tuple[str, str, str]:
+def _field(name: str, schema: Any, required: bool, document: _Document, depth: int) -> tuple[str, str, str]:
     """(comment lines, `name?: type`, ` // default: value`)."""
     schema = schema if isinstance(schema, Mapping) else {}
     title, description = schema.get("title"), _comment(schema.get("description"))
@@ -108,4 +248,4 @@ def _field(name: str, schema: Any, required: bool, root: Mapping[str, Any], dept
     if isinstance(title, str) and title:
         comment = f"// {title}\n" + ("//\n" if description else "")
     default = f" // default: {json.dumps(schema['default'], ensure_ascii=False)}" if "default" in schema else ""
-    return comment + description, f"{name}{'' if required else '?'}: {_type(schema, root, depth + 1)}", default
+    return comment + description, f"{name}{'' if required else '?'}: {_type(schema, document, depth + 1)}", default

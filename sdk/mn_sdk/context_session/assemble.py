@@ -73,7 +73,10 @@ class Form:
 
 
 def read_form(history: Sequence[Mapping[str, Any]], required_fields: Sequence[str] | None) -> Form:
-    """The form of a history that `check_history` has passed. `required_fields` None protects every key."""
+    """The form of a history that `check_history` has passed. `required_fields` None protects every key.
+
+    Raises InvalidInput where the caller's object cannot be taken apart: nested too deep, or a key twice.
+    """
     current = _current(history)
     if current is None:
         return Form(history=history)

@@ -1,11 +1,13 @@
 """A model call as it was asked for: what is sent and billed, what only steers the sending, and what is refused.
 
-One dispatch is one send: retries are forced to none, and whatever would send again, elsewhere or not at all (fallbacks,
-caches, streams for now) is refused with InvalidInput (invariant 10).
+Whatever is refused is refused before anything is claimed or sent. What would change the request after it was counted is
+among it (invariant 11), and, because one dispatch is one send, whatever would send again, elsewhere or not at all
+(fallbacks, caches, streams for now); retries are forced to none (invariant 10).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,11 +15,12 @@ from typing import Any, Final
 from mn_contract.canonical import digest
 from mn_contract.errors import InvalidInput
 from mn_sdk.context_session.histories import check_history
+from mn_tokens import check_request
 
 _STEERING: Final = frozenset({
     "api_key", "api_base", "base_url", "api_version", "organization", "timeout", "request_timeout", "client", "headers",
     "extra_headers", "default_headers", "ssl_verify", "num_retries", "max_retries", "metadata", "logger_fn",
-    "litellm_call_id", "litellm_logging_obj", "user_continue_message", "verbose", "model_info", "proxy_server_request",
+    "litellm_call_id", "litellm_logging_obj", "verbose", "model_info", "proxy_server_request",
     "litellm_metadata", "litellm_trace_id", "preset_cache_key", "no-log", "caching", "cache", "retry_policy",
     "retry_strategy", "model_list", "stream_options", "shared_session", "litellm_params", "specific_deployment",
     "azure_ad_token", "azure_ad_token_provider", "vertex_credentials", "aws_access_key_id", "aws_secret_access_key",
@@ -33,8 +36,19 @@ _REFUSED: Final = {
     "context_window_fallbacks": "a fallback would be a second, uncounted send",
     "caching": "the journal replays responses; a cache beside it would hide calls",
     "cache": "the journal replays responses; a cache beside it would hide calls",
+    "models": "the request was counted for one model; call again yourself, under another name",
+    "prompt_id": "a stored prompt would be added after the request was counted; put its text into the messages",
+    "vector_store_ids": "what is found would be added after the request was counted; put it into the messages",
+    "roles": "a prompt template would be added after the request was counted; put it into the messages",
 }
+_OVERRIDING: Final = (
+    "messages", "model", "tools", "functions", "tool_choice", "function_call", "response_format", "max_tokens",
+    "max_completion_tokens", "max_output_tokens", "input", "prompt", "extra_body", *_REFUSED,
+)  # fmt: skip
+"""What `extra_body` cannot hold: it is laid over the request that was counted."""
+_OUTPUT: Final = ("max_tokens", "max_completion_tokens")
 _TIMEOUT_SECONDS: Final = 600.0
+_TIMEOUT_SECONDS_MAX: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,14 +66,12 @@ class ModelCall:
     @property
     def timeout_seconds(self) -> float:
         """How long the caller would wait."""
-        given = self.steering.get("timeout", self.steering.get("request_timeout"))
-        return float(given) if isinstance(given, int | float) else _TIMEOUT_SECONDS
+        return float(_timeout(self.steering) or _TIMEOUT_SECONDS)
 
     @property
     def output_tokens(self) -> int:
         """The output that the caller allows; 0 where the call does not say."""
-        given = [self.asked.get(name) for name in ("max_tokens", "max_completion_tokens")]
-        return max((value for value in given if isinstance(value, int)), default=0)
+        return max((self.asked[name] for name in _OUTPUT if name in self.asked), default=0)
 
     def with_messages(self, messages: list[dict[str, Any]]) -> ModelCall:
         """The same call with other messages."""
@@ -84,10 +96,45 @@ def read_call(arguments: Mapping[str, Any], *, response_format: Any) -> ModelCal
     for name, why in _REFUSED.items():
         if given.get(name):
             raise InvalidInput(f"{name} cannot be used in a managed call: {why}", field=name)
-    if not isinstance(given.get("model"), str) or not given["model"]:
-        raise InvalidInput("a call names its model", field="model")
+    _check_model(given.get("model"))
+    _check_sizes(given)
+    _check_body(given.get("extra_body", {}))
     asked = {name: value for name, value in given.items() if name not in _STEERING and name != "stream"}
     steering = {name: value for name, value in given.items() if name in _STEERING}
+    check_request(asked)
     call = ModelCall(asked=asked, steering=steering)
-    call.digest()  # what cannot be written down cannot be fingerprinted: refused before anything happens
+    call.digest()  # what cannot be written down cannot be fingerprinted
     return call
+
+
+def _check_model(model: Any) -> None:
+    if not isinstance(model, str) or not model:
+        raise InvalidInput("a call names its model", field="model")
+
+
+def _check_sizes(given: Mapping[str, Any]) -> None:
+    for name in _OUTPUT:
+        value = given.get(name, 1)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise InvalidInput(f"{name} must be a whole number, 1 or more", field=name)
+    seconds = _timeout(given)
+    if seconds is None:
+        return
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not number or not (math.isfinite(seconds) and 0 < seconds <= _TIMEOUT_SECONDS_MAX):
+        raise InvalidInput(f"timeout must be seconds, more than 0 and at most {_TIMEOUT_SECONDS_MAX}", field="timeout")
+
+
+def _check_body(body: Any) -> None:
+    if not isinstance(body, Mapping):
+        raise InvalidInput("extra_body must be an object", field="extra_body")
+    for name in _OVERRIDING:
+        if name in body:
+            raise InvalidInput(
+                f"extra_body cannot hold {name}: it would replace what was counted; give it as an argument of its own",
+                field=f"extra_body.{name}",
+            )
+
+
+def _timeout(arguments: Mapping[str, Any]) -> Any:
+    return arguments.get("timeout", arguments.get("request_timeout"))

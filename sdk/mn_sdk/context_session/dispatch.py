@@ -7,6 +7,7 @@ what became of the send by `outcome`; each state is durable before the next step
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
@@ -19,13 +20,13 @@ from mn_contract.limits import LEASE_MS_MAX, RESPONSE_BYTES_MAX
 from mn_sdk.client import WorkingMemoryClient
 from mn_sdk.context_session import provider
 from mn_sdk.context_session.admit import Admission, Admitted, Counter
-from mn_sdk.context_session.assemble import read_form
+from mn_sdk.context_session.assemble import Form, read_form
 from mn_sdk.context_session.call import ModelCall
 from mn_sdk.context_session.decision import Turning
 from mn_sdk.context_session.documents import coverage_document
 from mn_sdk.context_session.journal import Journal
 from mn_sdk.context_session.lifetime import Lifetime
-from mn_sdk.context_session.outcome import Answered, NotExecuted, Outcome, Unusable
+from mn_sdk.context_session.outcome import Answered, NotExecuted, Outcome, Unusable, size_of
 from mn_sdk.context_session.policy import ContextPolicy
 from mn_sdk.context_session.recording import Recorder
 from mn_sdk.context_session.report import TurnReport
@@ -71,6 +72,7 @@ class Dispatcher:
     def prepare(self, turning: Turning, call: ModelCall) -> Ready | Settled:
         """A request that may leave now, or the stored response of an earlier one. Nothing has left when this raises."""
         self.lifetime.check()
+        form = read_form(call.asked["messages"], turning.required_fields)
         attempt = self.journal.invocations.begin(
             turning.name,
             fingerprint=digest({"request": call.digest(), "decision": turning.identity()}),
@@ -80,7 +82,7 @@ class Dispatcher:
         if attempt.state in REPLAYABLE:
             return self._replayed(attempt, turning)
         try:
-            admitted, verified = self._admit(turning, call)
+            admitted, verified = self._admit(turning, call, form)
             report = _report(turning, attempt, admitted, verified, self.policy)
             self.journal.notes.put(_REPORT, turning.name, report.encoded())
             self.lifetime.check()
@@ -114,12 +116,12 @@ class Dispatcher:
         if isinstance(outcome, NotExecuted):
             invocations.fail(attempt, evidence=outcome.evidence)
             raise outcome.error
-        if isinstance(outcome, Unusable) and len(outcome.body) <= RESPONSE_BYTES_MAX:
-            stored = invocations.respond(attempt, outcome.body, usable=False)
-            raise _unusable(stored) from outcome.error
-        if isinstance(outcome, Answered | Unusable):
-            lost = invocations.lose(attempt, evidence=f"the response is larger than {RESPONSE_BYTES_MAX} bytes")
-            raise ambiguous(lost)
+        if isinstance(outcome, Answered):
+            stored = invocations.respond(attempt, size_of(outcome.stored), usable=False)
+            raise _unusable(stored, response=json.loads(outcome.stored))
+        if isinstance(outcome, Unusable):
+            body = outcome.body if len(outcome.body) <= RESPONSE_BYTES_MAX else size_of(outcome.body)
+            raise _unusable(invocations.respond(attempt, body, usable=False)) from outcome.error
         lost = invocations.lose(attempt, evidence=outcome.evidence)
         if not isinstance(outcome.error, Exception):
             raise outcome.error  # an interrupt goes on its way; the journal knows
@@ -143,7 +145,7 @@ class Dispatcher:
             principal=self.principal,
         )
 
-    def _admit(self, turning: Turning, call: ModelCall) -> tuple[Admitted, int]:
+    def _admit(self, turning: Turning, call: ModelCall, form: Form) -> tuple[Admitted, int]:
         """The call that fits, and how many source ranges of its packet were checked: all of them, once it is known."""
         required = tuple(card for ref in turning.required_refs for card in self.recorder.cards_of(ref))
 
@@ -158,7 +160,6 @@ class Dispatcher:
                 )
             )
 
-        form = read_form(call.asked["messages"], turning.required_fields)
         admission = Admission(policy=self.policy, call=call, form=form, compile=compile_packet, counter=self.counter)
         admitted = admission.admit()
         return admitted, verify(self.client, [item.card for item in admitted.packet.items])
@@ -212,12 +213,14 @@ def _report(turning: Turning, attempt: Attempt, admitted: Admitted, verified: in
     )
 
 
-def _unusable(attempt: Attempt) -> UnusableResponse:
+def _unusable(attempt: Attempt, **detail: Any) -> UnusableResponse:
     return UnusableResponse(
         f"call {attempt.name!r} (attempt {attempt.attempt}) was answered and perhaps billed, and its response cannot "
-        "be used; it is stored as it came. Call again under another name",
+        f"be used; it is stored as it came, or its size and hash where it is larger than {RESPONSE_BYTES_MAX} bytes. "
+        "Call again under another name",
         name=attempt.name,
         attempt=attempt.attempt,
         bytes=len(attempt.response or b""),
         sha256=digest(attempt.response or b""),
+        **detail,
     )

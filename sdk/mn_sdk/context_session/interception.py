@@ -1,21 +1,42 @@
-"""Makes `litellm.completion` and `litellm.acompletion` managed inside a turn, however they were imported.
+"""Makes `litellm.completion` and `litellm.acompletion` managed inside a turn, however they were imported, and refuses
+litellm's other ways to have a model write text, which nobody would count and journal.
 
-The two functions' code is replaced once, so that names bound earlier (`from litellm import completion`, partials, a
-Router) are reached too. Outside of a turn, and inside of our own dispatch, the original code runs unchanged.
-Preconditions are checked first: on a litellm that looks different nothing is touched and no model is called.
+The functions' code is replaced once, so that names bound earlier (`from litellm import completion`, partials, a Router)
+are reached too. Outside of a turn, and inside of our own dispatch, the original code runs unchanged. litellm marks what
+calls a provider with a decorator of its own, `client`: whatever it decorates, now or later, is refused in a turn unless
+it is known not to write text. Preconditions are checked first: on a litellm that looks different nothing is touched and
+no model is called.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
+import sys
 import threading
+from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
-from mn_contract.errors import DependencyUnavailable
+from mn_contract.errors import DependencyUnavailable, UnmanagedCall
 
 _lock: Final = threading.Lock()
 _originals: Final[dict[str, Any]] = {}
+_guarded: Final[list[Any]] = []
+"""The originals of what is refused in a turn, by the number in the code that stands for each."""
+
+_UNDECORATED: Final = (
+    "batch_completion", "batch_completion_models", "batch_completion_models_all_responses", "run_thread", "arun_thread",
+    "run_thread_stream", "arun_thread_stream",
+)  # fmt: skip
+"""Functions of litellm's that write text and carry no decorator: they send from threads, where no turn is ambient, or
+by a client of their own."""
+_WRITES_NO_TEXT: Final = re.compile(
+    r"litellm\.(containers|files|fine_tuning|images|rerank_api|sandbox|search|skills|vector_store_files|vector_stores|"
+    r"videos|proxy)\..*"
+    r"|.*\.a?(embedding|moderation|transcription|speech|ingest|cancel|delete|get|list|retrieve|update|upload)(_\w+)?"
+)
+"""What is decorated and may be called in a turn, by module and name."""
 
 
 def install(litellm: ModuleType) -> None:
@@ -25,10 +46,15 @@ def install(litellm: ModuleType) -> None:
             return
         sync: Any = getattr(litellm, "completion", None)
         coroutine: Any = getattr(litellm, "acompletion", None)
-        _check(sync, coroutine)
+        _check(sync, coroutine, getattr(getattr(litellm, "utils", None), "client", None))
         _originals.update(completion=_copy(sync), acompletion=_copy(coroutine))
         sync.__code__ = _code(_SYNC, sync.__code__)
         coroutine.__code__ = _code(_ASYNC, coroutine.__code__)
+        decorator = litellm.utils.client
+        for function in (*_decorated(decorator), *(getattr(litellm, name, None) for name in _UNDECORATED)):
+            _guard(function)
+        _originals["client"] = _copy(decorator)
+        decorator.__code__ = _code(_DECORATOR, decorator.__code__)
 
 
 def original_completion(**arguments: Any) -> Any:
@@ -61,6 +87,49 @@ async def aenter(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return await turn.acall(_named(args, kwargs))
 
 
+def decorate(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What litellm's decorator runs: functions that are loaded later are refused in a turn as well."""
+    function = _originals["client"](*args, **kwargs)
+    _guard(function)
+    return function
+
+
+def outside(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a guarded function runs. Raises UnmanagedCall in a turn."""
+    from mn_sdk.context_session.turn import ambient
+
+    turn = ambient()
+    if turn is not None:
+        raise UnmanagedCall(
+            f"litellm's {_guarded[number].__name__} would be neither counted nor journaled in turn {turn.name!r}; use "
+            "litellm.completion, or call it outside of the turn",
+            name=turn.name,
+        )
+    return _guarded[number](*args, **kwargs)
+
+
+def _decorated(decorator: FunctionType) -> Iterator[Any]:
+    """What litellm's modules hold of the decorator's work."""
+    made = {code.co_name for code in decorator.__code__.co_consts if isinstance(code, CodeType)}
+    for name, module in list(sys.modules.items()):
+        for value in list(vars(module).values()) if name.startswith("litellm.") else ():
+            if isinstance(value, FunctionType) and hasattr(value, "__wrapped__"):
+                code = value.__code__
+                if code.co_name in made and code.co_filename == decorator.__code__.co_filename:
+                    yield value
+
+
+def _guard(function: Any) -> None:
+    if not isinstance(function, FunctionType) or _WRITES_NO_TEXT.fullmatch(
+        f"{function.__module__}.{function.__name__}"
+    ):
+        return
+    source = _GUARDED_ASYNC if inspect.iscoroutinefunction(function) else _GUARDED
+    guarded = _code(source.replace("NUMBER", str(len(_guarded))), function.__code__)
+    _guarded.append(_copy(function))
+    function.__code__ = guarded
+
+
 def _named(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """The arguments by name."""
     if not args:
@@ -80,6 +149,24 @@ async def managed(*args, **kwargs):
     {closure}
     from mn_sdk.context_session.interception import aenter
     return await aenter(args, kwargs)
+"""
+_DECORATOR: Final = """
+def managed(*args, **kwargs):
+    {closure}
+    from mn_sdk.context_session.interception import decorate
+    return decorate(args, kwargs)
+"""
+_GUARDED: Final = """
+def managed(*args, **kwargs):
+    {closure}
+    from mn_sdk.context_session.interception import outside
+    return outside(NUMBER, args, kwargs)
+"""
+_GUARDED_ASYNC: Final = """
+async def managed(*args, **kwargs):
+    {closure}
+    from mn_sdk.context_session.interception import outside
+    return await outside(NUMBER, args, kwargs)
 """
 
 
@@ -107,9 +194,10 @@ def _copy(function: FunctionType) -> FunctionType:
     return copied
 
 
-def _check(sync: Any, coroutine: Any) -> None:
+def _check(sync: Any, coroutine: Any, decorator: Any) -> None:
     known = (
         isinstance(sync, FunctionType)
+        and isinstance(decorator, FunctionType)
         and isinstance(coroutine, FunctionType)
         and not inspect.iscoroutinefunction(sync)
         and inspect.iscoroutinefunction(coroutine)
@@ -118,7 +206,7 @@ def _check(sync: Any, coroutine: Any) -> None:
     )
     if not known:
         raise DependencyUnavailable(
-            "this version of litellm is not known: its completion functions have another form; install a version that "
+            "this version of litellm is not known: its functions have another form; install a version that "
             "this package was tested with",
             dependency="litellm",
         )

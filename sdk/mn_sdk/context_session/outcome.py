@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mn_contract.limits import EVIDENCE_BYTES_MAX
+from mn_contract.canonical import digest, encoded
+from mn_contract.limits import EVIDENCE_BYTES_MAX, RESPONSE_BYTES_MAX
 from mn_sdk.context_session.wiretap import Exchange
 
-DECLINED: Final = frozenset({400, 401, 403, 404, 413, 422, 429})
-"""HTTP statuses by which a provider says that it did not execute the request."""
+DECLINED: Final = frozenset({307, 308, 400, 401, 403, 404, 413, 422, 429})
+"""HTTP statuses by which a provider says that it did not execute the request; a redirect says that it stands elsewhere
+(RFC 9110), and is not followed."""
 
 _UNSENT: Final = frozenset(
     {"ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "LocalProtocolError"}
@@ -55,6 +57,11 @@ class Unknown:
 
 
 Outcome = Answered | Unusable | NotExecuted | Unknown
+
+
+def size_of(response: bytes) -> bytes:
+    """What is stored of a response that is larger than the contract takes: that it came, how large it is, its hash."""
+    return encoded({"larger_than": RESPONSE_BYTES_MAX, "bytes": len(response), "sha256": digest(response)})
 
 
 def judge(error: BaseException, exchange: Exchange) -> Outcome:

@@ -102,9 +102,9 @@ def send(arguments: Mapping[str, Any]) -> Outcome:
     try:
         with recording(exchange):
             response = interception.original_completion(**arguments, logger_fn=exchange.on_log)
+        return _answered(response, exchange)
     except BaseException as error:  # noqa: BLE001 - an interrupt, too, leaves a call whose outcome must be journaled
         return judge(error, exchange)
-    return _answered(response, exchange)
 
 
 async def asend(arguments: Mapping[str, Any]) -> Outcome:
@@ -116,36 +116,35 @@ async def asend(arguments: Mapping[str, Any]) -> Outcome:
     try:
         with recording(exchange):
             response = await interception.original_acompletion(**arguments, logger_fn=exchange.on_log)
+        return _answered(response, exchange)
     except BaseException as error:  # noqa: BLE001 - as in `send`; cancellation arrives this way
         return judge(error, exchange)
-    return _answered(response, exchange)
 
 
 def restore(stored: bytes) -> Any:
     """A stored response as litellm's object. Raises InvalidInput where it is none."""
     litellm = load()
+    document = _parsed(stored)
+    _message_of(document)
     try:
-        document = json.loads(stored)
         return litellm.ModelResponse(**document)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise InvalidInput("the stored response is no chat completion", field="response") from error
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise InvalidInput("the response is no chat completion that litellm can read", field="response") from error
 
 
 def stored_form(response: Any) -> bytes:
-    """What is journaled of a response that a program gives: an object of litellm's, its JSON, or the answer's text."""
-    if isinstance(response, bytes | bytearray):
-        document = _parsed(bytes(response))
-    elif isinstance(response, str):
+    """What is journaled of a response: litellm's object, its JSON, or the answer's text.
+
+    Raises InvalidInput where it is no chat completion, or could not be made an object again.
+    """
+    if isinstance(response, str):
         choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": response}}
-        document = {"object": "chat.completion", "choices": [choice]}
-    elif hasattr(response, "model_dump"):
-        document = response.model_dump(mode="json", warnings=False)
+        document: Any = {"object": "chat.completion", "choices": [choice]}
     else:
-        document = response
-    choices = document.get("choices") if isinstance(document, dict) else None
-    if not isinstance(choices, list) or not choices or not all(_is_choice(choice) for choice in choices):
-        raise InvalidInput("a response is a chat completion, or the answer's text", field="response")
-    return encoded(document, "response")
+        document = _parsed(bytes(response)) if isinstance(response, bytes | bytearray) else _dumped(response)
+    stored = encoded(document, "response")
+    restore(stored)
+    return stored
 
 
 def response_schema(wanted: Any) -> Any:
@@ -156,8 +155,11 @@ def response_schema(wanted: Any) -> Any:
 
 
 def text_of(stored: bytes) -> str:
-    """What the model said in a stored response: its text, or its tool calls as canonical JSON; empty for nothing."""
-    message = json.loads(stored)["choices"][0].get("message") or {}
+    """What the model said in a stored response: its text, or its tool calls as canonical JSON; empty for nothing.
+
+    Raises InvalidInput where it is no chat completion.
+    """
+    message = _message_of(_parsed(stored))
     content = message.get("content")
     if isinstance(content, str) and content:
         return content
@@ -166,15 +168,20 @@ def text_of(stored: bytes) -> str:
 
 
 def _answered(response: Any, exchange: Exchange) -> Outcome:
-    choices = getattr(response, "choices", None)
-    if not choices or getattr(choices[0], "message", None) is None:
-        raw = exchange.body if exchange.body is not None else b""
-        return Unusable(raw, ValueError("the response has no choice with a message"))
-    return Answered(stored_form(response), response)
+    try:
+        return Answered(stored_form(response), response)
+    except InvalidInput as error:
+        seen = exchange.body
+        return Unusable(repr(response).encode("utf-8", "backslashreplace") if seen is None else seen, error)
 
 
-def _is_choice(choice: object) -> bool:
-    return isinstance(choice, dict) and isinstance(choice.get("message"), dict)
+def _dumped(response: Any) -> Any:
+    if not hasattr(response, "model_dump"):
+        return response
+    try:
+        return response.model_dump(mode="json", warnings=False)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InvalidInput("the response cannot be written down as JSON", field="response") from error
 
 
 def _parsed(data: bytes) -> Any:
@@ -182,3 +189,20 @@ def _parsed(data: bytes) -> Any:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
         raise InvalidInput("a response given as bytes is the JSON of a chat completion", field="response") from error
+
+
+def _message_of(document: Any) -> dict[str, Any]:
+    """The message of a chat completion's first choice. litellm makes one up where there is none."""
+    choices = document.get("choices") if isinstance(document, dict) else None
+    first = choices[0] if isinstance(choices, list) and choices else None
+    message = first.get("message") if isinstance(first, dict) else None
+    if not isinstance(message, dict) or not message.keys() & {"content", "tool_calls"}:
+        raise InvalidInput(
+            "a response is a chat completion whose first choice has a message with content or tool calls, "
+            "or the answer's text",
+            field="response",
+        )
+    calls = message.get("tool_calls")
+    if calls is not None and not isinstance(calls, list):
+        raise InvalidInput("tool_calls of a response must be a list", field="response")
+    return message

@@ -80,7 +80,12 @@ class ContextSession:
         )
         try:
             self._client.open_run(max_stored_bytes=self.policy.max_storage_bytes)
-            self.journal: Journal = open_journal(folder, scope, self._client if engine_address() is not None else None)
+            self.journal: Journal = open_journal(
+                folder,
+                scope,
+                self._client if engine_address() is not None else None,
+                patience=self._lifetime.remaining,
+            )
         except BaseException:
             self._client.close()
             raise

@@ -2,7 +2,7 @@
 
 The turn is ambient in its context (thread or task) and in what copies that context. It is one dispatch: a second call
 is refused, whether the first was answered, failed or replayed. A call that was refused before anything left does not
-count.
+count. A turn may end without one; the log says so, because a call that escaped it looks the same.
 """
 
 from __future__ import annotations
@@ -72,6 +72,14 @@ class Turn:
         if self._token is not None:
             _ambient.reset(self._token)
             self._token = None
+        if kind is None and not self._taken:
+            import logging
+
+            logging.getLogger("mn_sdk.context_session").warning(
+                "turn %s ended without a managed model call: nothing was recalled, counted or journaled in it; calls "
+                "by other clients or from other threads are not managed",
+                self.name,
+            )
 
     def call(self, arguments: Mapping[str, Any]) -> Any:
         """The managed call; `arguments` are those of litellm.completion."""

@@ -2,7 +2,8 @@
 
 `recording` watches the calls made inside of it, in this context only: other code in the process is untouched, and
 outside of a recording the clients behave as ever. A second request to the same address within one dispatch is refused
-before it leaves: one dispatch is one send (invariant 10), whatever retries somebody configured.
+before it leaves: one dispatch is one send (invariant 10), whatever retries somebody configured. For the same reason
+redirects are not followed: the client would send again below of what is watched here.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def _sync(send: Any) -> Any:
             return send(client, request, **options)
         exchange.sending(request)
         try:
-            response = send(client, request, **options)
+            response = send(client, request, **{**options, "follow_redirects": False})
         except BaseException as error:
             exchange.failure = error
             raise
@@ -107,7 +108,7 @@ def _async(send: Any) -> Any:
             return await send(client, request, **options)
         exchange.sending(request)
         try:
-            response = await send(client, request, **options)
+            response = await send(client, request, **{**options, "follow_redirects": False})
         except BaseException as error:
             exchange.failure = error
             raise

@@ -187,7 +187,7 @@ def _journal_state(plan: Plan, name: str) -> Any:
     from mn_sdk.scope import SessionScope
 
     scope = SessionScope(job_id="demo", run_id="run", principal="investigator")
-    journal = open_journal(plan.root, scope, None)
+    journal = open_journal(plan.root, scope, None, patience=lambda seconds: seconds)
     try:
         newest = journal.invocations.newest(name)
     finally:

@@ -15,6 +15,8 @@ from mn_engine.faces.embedded import EmbeddedFace
 from mn_engine.store.memory import MemoryStore
 from mn_sdk.context_session.journal import Invocations
 from mn_sdk.context_session.journal.database import Database
+from mn_sdk.context_session.journal.keeping import KeepingInvocations
+from mn_sdk.context_session.journal.notes import Notes
 from mn_sdk.context_session.journal.remote import RemoteInvocations
 from mn_sdk.context_session.journal.sqlite import SqliteInvocations
 from mn_sdk.scope import SessionScope
@@ -43,13 +45,16 @@ class Workers:
         return self._make(scope, self.clock, lambda: name, self.dead.__contains__)
 
 
-@pytest.fixture(params=["sqlite", "engine"])
+@pytest.fixture(params=["sqlite", "kept", "engine"])
 def workers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Workers]:
-    if request.param == "sqlite":
+    if request.param != "engine":
         database = Database(tmp_path)
 
         def under_root(scope: SessionScope, clock: Clock, holder: Any, gone: Any) -> Invocations:
-            return SqliteInvocations(database, scope, now_ms=clock, holder=holder, gone=gone)
+            journal = SqliteInvocations(database, scope, now_ms=clock, holder=holder, gone=gone)
+            if request.param == "sqlite":
+                return journal
+            return KeepingInvocations(journal, Notes(database, scope), patience=lambda seconds: seconds)
 
         yield Workers(under_root)
         database.close()

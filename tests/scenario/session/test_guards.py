@@ -100,6 +100,66 @@ def test_a_second_request_within_a_dispatch_never_leaves(upstream: Upstream) -> 
     assert (exchange.sent, exchange.status, len(upstream.requests)) == (1, 200, 1)
 
 
+def _refused(call: Any, *args: Any, **arguments: Any) -> None:
+    with pytest.raises(UnmanagedCall):
+        asyncio.run(call(*args, **arguments)) if asyncio.iscoroutinefunction(call) else call(*args, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("entry", "arguments"),
+    [
+        (litellm.text_completion, {"prompt": "hi"}),
+        (litellm.atext_completion, {"prompt": "hi"}),
+        (litellm.responses, {"input": "hi"}),
+        (litellm.aresponses, {"input": "hi"}),
+        (litellm.anthropic_messages, {"messages": MESSAGES, "max_tokens": 5}),
+        (litellm.google_genai.generate_content, {"contents": []}),
+        (litellm.batch_completion, {"messages": [MESSAGES]}),
+        (litellm.main.completion, {"messages": MESSAGES}),
+        (litellm.main.acompletion, {"messages": MESSAGES}),
+    ],
+)
+def test_other_ways_to_have_a_text_written_are_refused_in_a_turn(
+    session: ContextSession, upstream: Upstream, entry: Any, arguments: dict[str, Any]
+) -> None:
+    with session.turn("d"):
+        _refused(entry, **arguments, **upstream.arguments)
+    assert upstream.requests == []
+
+
+def test_what_litellm_learns_to_call_later_is_refused_too(session: ContextSession) -> None:
+    def dream(model: str) -> str:
+        return model
+
+    async def adream(model: str) -> str:
+        return model
+
+    for entry in (litellm.utils.client(dream), litellm.utils.client(adream)):
+        with session.turn("d"):
+            _refused(entry, model="m")
+
+
+def test_what_writes_no_text_may_be_called_in_a_turn(session: ContextSession) -> None:
+    with session.turn("d"):
+        found = litellm.embedding(model="openai/e", input=["x"], mock_response=[0.5])
+    assert found.data[0]["embedding"] == [0.5]
+
+
+def test_a_turn_that_ends_without_a_call_says_so(
+    session: ContextSession, upstream: Upstream, caplog: pytest.LogCaptureFixture
+) -> None:
+    with session.turn("quiet") as turn:
+        pass
+    assert turn.report is None
+    assert "turn quiet ended without a managed model call" in caplog.text
+    with session.turn("loud"):
+        litellm.completion(messages=MESSAGES, **upstream.arguments)
+    with pytest.raises(KeyError), session.turn("failed"):
+        raise KeyError
+    assert "loud" not in caplog.text
+    assert "turn failed" not in caplog.text
+
+
 @pytest.mark.parametrize("name", ["num_retries", "cache", "model_fallbacks"])
 def test_a_litellm_that_is_set_to_send_again_is_refused(
     session: ContextSession, upstream: Upstream, monkeypatch: pytest.MonkeyPatch, name: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from mn_contract.errors import (
     AmbiguousInvocation,
     ContextBudgetExceeded,
+    DependencyUnavailable,
     IdempotencyConflict,
     InvalidInput,
     InvocationInFlight,
@@ -24,6 +26,8 @@ from mn_contract.errors import (
 )
 from mn_contract.invocations import State
 from mn_sdk.context_session import ContextSession, provider
+from mn_sdk.context_session.journal import keeping
+from mn_sdk.context_session.journal.sqlite import SqliteInvocations
 from tests.scenario.session.upstream import Upstream, completion
 
 litellm = provider.load()
@@ -111,6 +115,84 @@ def test_a_paid_response_that_cannot_be_used_is_kept_exactly_and_replayed_as_suc
     assert len(upstream.requests) == 1
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        completion("half \ud83d of an emoji"),
+        completion(
+            None, tool_calls=[{"id": "a", "type": "function", "function": {"name": "f", "arguments": "\ud800"}}]
+        ),
+        completion("x").replace(
+            b'"index": 0',
+            b'"index": 0, "logprobs": {"content": [{"token": "a", "logprob": NaN, "bytes": null, "top_logprobs": []}]}',
+        ),
+        completion("x").replace(b'"created"', b'"extra": ' + b"[" * 300 + b"]" * 300 + b', "created"'),
+        completion("x").replace(b'"created"', b'"extra": ' + b"[" * 20_000 + b"]" * 20_000 + b', "created"'),
+        completion("x").replace(b'"index": 0', b'"index": ' + b"9" * 5000),
+        completion({"a": 1}),  # type: ignore[arg-type]
+        completion("x", tool_calls=[5]),
+    ],
+    ids=["surrogate", "surrogate in a call", "nan", "deep", "too deep", "digits", "no text", "no call"],
+)
+def test_an_answer_that_cannot_be_read_or_kept_is_a_paid_response_all_the_same(
+    session: ContextSession, upstream: Upstream, body: bytes
+) -> None:
+    upstream.body = body
+    for _ in range(2):
+        with pytest.raises(UnusableResponse):
+            call(session, upstream)
+    newest = session.journal.invocations.newest("d")
+    assert newest is not None
+    assert (newest.state, newest.response, newest.usable) == (State.RESPONDED, body, False)
+    assert len(upstream.requests) == 1
+
+
+def test_a_response_larger_than_the_limit_is_known_to_have_come(session: ContextSession, upstream: Upstream) -> None:
+    upstream.body = completion("y" * 5_000_000)
+    with pytest.raises(UnusableResponse) as first:
+        call(session, upstream)
+    assert first.value.detail["response"]["choices"][0]["message"]["content"] == "y" * 5_000_000
+    with pytest.raises(UnusableResponse):
+        call(session, upstream)
+    newest = session.journal.invocations.newest("d")
+    assert newest is not None
+    assert newest.state is State.RESPONDED
+    assert json.loads(newest.response or b"")["bytes"] > 5_000_000
+    assert len(upstream.requests) == 1
+
+
+@pytest.mark.parametrize("status", [307, 308])
+def test_a_redirect_is_not_followed(session: ContextSession, upstream: Upstream, status: int) -> None:
+    upstream.status, upstream.headers = status, {"location": f"{upstream.base}/elsewhere"}
+    with pytest.raises(openai.OpenAIError):
+        call(session, upstream)
+    assert state(session) is State.FAILED_DEFINITE
+    assert len(upstream.requests) == 1
+
+
+def test_a_journal_that_cannot_be_written_after_the_answer_does_not_lose_it(
+    open_session: Callable[..., ContextSession], upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = open_session(deadline=time.time() + 600)
+
+    def away(self: Any, *args: Any, **kwargs: Any) -> Any:
+        raise DependencyUnavailable("locked", dependency="journal")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SqliteInvocations, "respond", away)
+        patched.setattr(keeping, "PATIENCE_SECONDS", 0.3)
+        with pytest.raises(DependencyUnavailable) as lost:
+            call(session, upstream)
+        assert lost.value.detail["response"]["choices"][0]["message"]["content"] == "yes"
+        with pytest.raises(DependencyUnavailable):
+            call(session, upstream)
+    with session.turn("d") as turn:
+        answer = litellm.completion(messages=MESSAGES, **upstream.arguments)
+    assert (turn.replayed, answer.choices[0].message.content) == (True, "yes")
+    assert state(session) is State.COMPLETED
+    assert len(upstream.requests) == 1
+
+
 def test_configured_retries_do_not_send_again(session: ContextSession, upstream: Upstream) -> None:
     upstream.status, upstream.body = 500, b"{}"
     with pytest.raises(AmbiguousInvocation):
@@ -175,6 +257,38 @@ def test_an_unknown_outcome_is_settled_as_not_executed(session: ContextSession, 
     assert state(session) is State.FAILED_DEFINITE
     upstream.status = 200
     assert call(session, upstream).choices[0].message.content == "yes"
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        {"choices": "abc"},
+        {"choices": {"a": 1}},
+        {"choices": []},
+        {"choices": [{}]},
+        {"choices": [5]},
+        {"choices": [{"message": None}]},
+        {"choices": [{"message": {}}]},
+        {"choices": [{"message": {"content": {"a": 1}}}]},
+        {"choices": [{"message": {"content": "x", "tool_calls": 5}}]},
+        {"choices": [{"message": {"content": "x", "tool_calls": [5]}}]},
+        [1],
+        5,
+        b"\xff",
+        b"{}",
+        b"[" * 20_000,
+        "\ud800",
+        {"choices": [{"message": {"content": "x"}, "logprobs": float("nan")}]},
+    ],
+)
+def test_what_is_no_chat_completion_settles_nothing(session: ContextSession, upstream: Upstream, response: Any) -> None:
+    upstream.status = 500
+    with pytest.raises(AmbiguousInvocation):
+        call(session, upstream)
+    with pytest.raises(InvalidInput) as refused:
+        session.reconcile("d", response=response, evidence="e")
+    assert refused.value.field == "response"
+    assert state(session) is State.AMBIGUOUS
 
 
 def test_a_settlement_says_what_it_settles_and_why(session: ContextSession) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from mn_engine.faces.gate import Gate
 from mn_engine.faces.grpc import GrpcServer
 from mn_engine.store.memory import MemoryStore
 from mn_sdk.context_session import ContextSession, provider
+from mn_sdk.context_session.journal import keeping
 from tests.scenario.session.upstream import Upstream
 
 litellm = provider.load()
@@ -23,17 +25,37 @@ MESSAGES = [{"role": "system", "content": "s"}, {"role": "user", "content": json
 Opener = Callable[..., ContextSession]
 
 
+class Served:
+    """An engine behind a server that can go away and come back at the same address."""
+
+    def __init__(self) -> None:
+        self._engine = engine_over(MemoryStore())
+        self._server: GrpcServer | None = None
+        self.address = "127.0.0.1:0"
+        self.start()
+
+    def start(self) -> None:
+        self._server = GrpcServer(self.address, Gate())
+        self._server.start()
+        self._server.serve(self._engine)
+        self.address = f"127.0.0.1:{self._server.port}"
+
+    def stop(self) -> None:
+        if self._server is not None:
+            self._server.stop(5)
+            self._server = None
+
+    def close(self) -> None:
+        self.stop()
+        self._engine.close()
+
+
 @pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    engine = engine_over(MemoryStore())
-    server = GrpcServer("127.0.0.1:0", Gate())
-    server.start()
-    server.serve(engine)
-    address = f"127.0.0.1:{server.port}"
-    monkeypatch.setenv("MN_CONTEXT_ADDR", address)
-    yield address
-    server.stop(5)
-    engine.close()
+def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    made = Served()
+    monkeypatch.setenv("MN_CONTEXT_ADDR", made.address)
+    yield made
+    made.close()
 
 
 @pytest.mark.usefixtures("served")
@@ -54,6 +76,41 @@ def test_a_call_is_recorded_journaled_and_replayed_by_the_engine(
     newest = elsewhere.journal.invocations.newest("d")
     assert newest is not None
     assert newest.state is State.COMPLETED
+
+
+def test_a_server_that_is_away_when_the_answer_comes_is_waited_for(
+    served: Served, open_session: Opener, upstream: Upstream
+) -> None:
+    """Invariant 10: the response is paid for; it is journaled as soon as there is a journal again."""
+    session = open_session()
+
+    def restart() -> None:
+        served.stop()
+        threading.Timer(1.5, served.start).start()
+
+    upstream.hold = restart
+    assert session.complete("d", messages=MESSAGES, **upstream.arguments).choices[0].message.content == "yes"
+    newest = session.journal.invocations.newest("d")
+    assert newest is not None
+    assert newest.state is State.COMPLETED
+    assert len(upstream.requests) == 1
+
+
+def test_a_response_that_outlives_its_server_is_kept_under_the_root_and_replayed(
+    served: Served, open_session: Opener, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "PATIENCE_SECONDS", 0.5)
+    session = open_session()
+    upstream.hold = served.stop
+    with pytest.raises(DependencyUnavailable) as lost:
+        session.complete("d", messages=MESSAGES, **upstream.arguments)
+    assert (lost.value.detail["kept"], lost.value.detail["name"]) == ("notes", "d")
+    session.close()
+    served.start()
+    again = open_session()
+    assert again.has_durable_response("d")
+    assert again.complete("d", messages=MESSAGES, **upstream.arguments).choices[0].message.content == "yes"
+    assert len(upstream.requests) == 1
 
 
 @pytest.mark.usefixtures("served")

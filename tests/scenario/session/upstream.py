@@ -32,11 +32,12 @@ def completion(content: str | None = "yes", **message: Any) -> bytes:
 
 
 class Upstream:
-    """`status` and `body` are what it answers; `reset` ends the connection instead; `hold` is called between receiving
-    a request and answering it."""
+    """`status`, `headers` and `body` are what it answers; `reset` ends the connection instead; `hold` is called between
+    receiving a request and answering it."""
 
     def __init__(self) -> None:
         self.status = 200
+        self.headers: dict[str, str] = {}
         self.body = completion()
         self.reset = False
         self.hold: Callable[[], None] = lambda: None
@@ -83,7 +84,8 @@ class Upstream:
             handler.connection.shutdown(socket.SHUT_RDWR)
             return
         handler.send_response(self.status)
-        handler.send_header("content-type", "application/json")
+        for name, value in {"content-type": "application/json", **self.headers}.items():
+            handler.send_header(name, value)
         handler.send_header("content-length", str(len(self.body)))
         handler.end_headers()
         handler.wfile.write(self.body)

@@ -2,12 +2,13 @@
 
 What may happen to a call is decided by `mn_contract.invocations`, which is pure; a journal only stores what it decides,
 atomically and durably, before it answers (invariant 10). Two journals keep one contract: `sqlite` under the session's
-root, which other processes on the machine can share, and `remote`, the engine's own.
+root, which other processes on the machine can share, and `remote`, the engine's own. `keeping` stands before either.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -37,7 +38,8 @@ class Invocations(Protocol):
         where another worker has claimed the attempt since."""
 
     def respond(self, attempt: Attempt, response: bytes, *, usable: bool) -> Attempt:
-        """The attempt with its response. The same response again changes nothing."""
+        """The attempt with its response. The same response again changes nothing. Another one, or one for an attempt
+        that is settled otherwise, is IdempotencyConflict."""
 
     def fail(self, attempt: Attempt, *, evidence: str) -> Attempt:
         """The attempt, FAILED_DEFINITE: nothing was executed, and `evidence` says how that is known."""
@@ -71,9 +73,15 @@ class Journal:
         self.notes.close()
 
 
-def open_journal(root: Path, scope: SessionScope, engine: Caller | None) -> Journal:
-    """The journal of a session: invocations in the engine where one is given, else under `root`; notes always there."""
+def open_journal(
+    root: Path, scope: SessionScope, engine: Caller | None, *, patience: Callable[[float], float]
+) -> Journal:
+    """The journal of a session: invocations in the engine where one is given, else under `root`; notes always there.
+
+    `patience` cuts a wait in seconds to what the session has left.
+    """
     from mn_sdk.context_session.journal.database import Database
+    from mn_sdk.context_session.journal.keeping import KeepingInvocations
     from mn_sdk.context_session.journal.notes import Notes
     from mn_sdk.context_session.journal.remote import RemoteInvocations
     from mn_sdk.context_session.journal.sqlite import SqliteInvocations
@@ -84,7 +92,8 @@ def open_journal(root: Path, scope: SessionScope, engine: Caller | None) -> Jour
         if engine is None
         else RemoteInvocations(engine)
     )
-    return Journal(invocations=invocations, notes=Notes(database, scope))
+    notes = Notes(database, scope)
+    return Journal(invocations=KeepingInvocations(invocations, notes, patience=patience), notes=notes)
 
 
 __all__ = ["Invocations", "Journal", "open_journal"]

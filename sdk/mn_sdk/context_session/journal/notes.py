@@ -1,4 +1,5 @@
-"""Small durable notes of one scope, under the session's root: named cursors, pages of recall, reports of turns."""
+"""Small durable notes of one scope, under the session's root: named cursors, pages of recall, reports of turns,
+responses that the journal did not take yet."""
 
 from __future__ import annotations
 
@@ -29,6 +30,14 @@ class Notes:
         with self._database.write() as connection:
             connection.execute(
                 "INSERT OR REPLACE INTO notes VALUES (?, ?, ?, ?, ?, ?)", (*self._scope, kind, name, value)
+            )
+
+    def remove(self, kind: str, name: str) -> None:
+        """Forgets the note. Idempotent."""
+        with self._database.write() as connection:
+            connection.execute(
+                "DELETE FROM notes WHERE (job_id, run_id, principal, kind, name) = (?, ?, ?, ?, ?)",
+                (*self._scope, kind, name),
             )
 
     def cursor(self, name: str) -> int:
