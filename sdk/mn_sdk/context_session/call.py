@@ -92,6 +92,10 @@ def read_call(arguments: Mapping[str, Any], *, response_format: Any) -> ModelCal
     given = {name: value for name, value in arguments.items() if value is not None}
     given["messages"] = check_history(given.get("messages"))
     if response_format is not None:
+        if not isinstance(response_format, Mapping):
+            raise InvalidInput(
+                "response_format must be an object, or a class that has a schema", field="response_format"
+            )
         given["response_format"] = response_format
     for name, why in _REFUSED.items():
         if given.get(name):
@@ -103,7 +107,10 @@ def read_call(arguments: Mapping[str, Any], *, response_format: Any) -> ModelCal
     steering = {name: value for name, value in given.items() if name in _STEERING}
     check_request(asked)
     call = ModelCall(asked=asked, steering=steering)
-    call.digest()  # what cannot be written down cannot be fingerprinted
+    try:
+        call.digest()
+    except InvalidInput as error:  # the rest of it is JSON, or `check_request` had refused it
+        raise InvalidInput(f"messages cannot be fingerprinted: {error.message}", field="messages") from error
     return call
 
 

@@ -54,6 +54,8 @@ _OPTIONS: Final[tuple[tuple[str, Any], ...]] = (
     ("grpc.enable_retries", 1),
     ("grpc.service_config", _service_config()),
     ("grpc.keepalive_time_ms", 60_000),
+    # By default an engine that was away for half a minute is not dialled again for as long.
+    ("grpc.max_reconnect_backoff_ms", 2_000),
 )
 
 

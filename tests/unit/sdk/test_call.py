@@ -42,6 +42,8 @@ def call(**arguments: Any) -> ModelCall:
         ("tools[0]", {"tools": [{"type": "function", "function": None}]}),
         ("tools", {"tools": {"a": 1}}),
         ("response_format", {"response_format": {"a": math.nan}}),
+        ("response_format", {"response_format": "json"}),
+        ("messages", {"messages": [{"role": "user", "content": "half \ud83d"}]}),
         ("tools", {"tools": [{"x": json.loads("[" * 500 + "]" * 500)}]}),
         *((name, {name: value}) for name in ("max_tokens", "max_completion_tokens") for value in ("100", 0, -5, True)),
         *(("timeout", {"timeout": value}) for value in ("5", math.nan, math.inf, -math.inf, 0, -1, 1e300, True)),
