@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mn_contract.errors import ContextError
+from mn_contract.errors import DependencyUnavailable
 from mn_engine.store.duckdb import DuckDBStore
 from mn_engine.store.duckdb.rollback import Rollback
 from tests.crash import burst
@@ -103,7 +103,7 @@ def test_without_the_copy_such_a_record_does_not_open(checkpoint: Checkpoint, tm
     record = checkpoint.before[RECORD]
     for at in checkpoint.rewritten():
         record = overlaid(record, checkpoint.after[RECORD], at, at + 1024)
-    with pytest.raises(ContextError):
+    with pytest.raises(DependencyUnavailable, match="damaged .*checksum"):
         check(checkpoint.torn(tmp_path / "torn", record, kept=b""))
 
 

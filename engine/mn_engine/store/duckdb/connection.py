@@ -29,6 +29,7 @@ from mn_engine.store.forks import tell_when_forked
 LOG_BYTES_MAX: Final = 16 * 1024 * 1024
 """A log longer than this is folded into the file."""
 _FULL_MARKS: Final = ("no space left", "disk full", "file too large", "quota exceeded")
+_DAMAGE_MARKS: Final = ("corrupt", "does not match stored checksum")
 _Answer = TypeVar("_Answer")
 _log: Final = logging.getLogger(__name__)
 
@@ -232,7 +233,17 @@ def translated(error: duckdb.Error) -> ContextError:
         return StorageFull("the disk is full; nothing was written. Make room and retry")
     if isinstance(error, duckdb.OutOfMemoryException):
         return ContextBudgetExceeded("the record's memory limit is reached; nothing was written", budget="memory")
+    if any(mark in text for mark in _DAMAGE_MARKS):
+        return _damaged(error)
     return DependencyUnavailable(f"the record cannot be used: {type(error).__name__}", dependency="store")
+
+
+def _damaged(error: Exception) -> DependencyUnavailable:
+    # Of DuckDB's words only those of its file format are passed on: others may quote what the record holds.
+    told = str(error).partition("\n")[0]
+    return DependencyUnavailable(
+        f"the record's file is damaged ({told}); nothing of it was used. Put a copy in its place", dependency="store"
+    )
 
 
 def _unopened(error: Exception) -> ContextError:
@@ -241,6 +252,8 @@ def _unopened(error: Exception) -> ContextError:
         return RecordInUse("another program has the record's file open; stop it", holder={})
     if any(mark in text for mark in _FULL_MARKS):
         return StorageFull("the disk is full and the record cannot be opened. Make room and retry")
+    if any(mark in text for mark in _DAMAGE_MARKS):
+        return _damaged(error)
     return DependencyUnavailable(
         f"the record cannot be opened ({type(error).__name__}); is the file a record of this engine?",
         dependency="store",
