@@ -103,7 +103,7 @@ def test_without_the_copy_such_a_record_does_not_open(checkpoint: Checkpoint, tm
     record = checkpoint.before[RECORD]
     for at in checkpoint.rewritten():
         record = overlaid(record, checkpoint.after[RECORD], at, at + 1024)
-    with pytest.raises(DependencyUnavailable, match="damaged .*checksum"):
+    with pytest.raises(DependencyUnavailable, match=r"damaged .*checksum"):
         check(checkpoint.torn(tmp_path / "torn", record, kept=b""))
 
 
