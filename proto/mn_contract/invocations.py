@@ -272,5 +272,6 @@ def _check_free(newest: Attempt, wish: Begin, now_ms: int) -> None:
 def _check_same_request(newest: Attempt, wish: Begin) -> None:
     if newest.fingerprint != wish.fingerprint:
         raise IdempotencyConflict(
-            f"call {newest.name!r} was made with another request; give this one a name of its own", key=newest.name
+            f"call {newest.name!r} was made with another request or other roles; give this one a name of its own",
+            key=newest.name,
         )

@@ -13,15 +13,16 @@ from mn_engine.domain.scope import Scope
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acl:
-    """Allow and deny lists. Empty: every principal of the run reads."""
+    """Allow and deny lists, and roles that each reader must hold. Empty: every principal of the run reads."""
 
     allow_principals: frozenset[str] = frozenset()
     allow_roles: frozenset[str] = frozenset()
     deny_principals: frozenset[str] = frozenset()
     deny_roles: frozenset[str] = frozenset()
+    require_roles: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        for name in ("allow_principals", "allow_roles", "deny_principals", "deny_roles"):
+        for name in ("allow_principals", "allow_roles", "deny_principals", "deny_roles", "require_roles"):
             entries: frozenset[str] = getattr(self, name)
             if len(entries) > ROLES_MAX:
                 raise InvalidInput(f"acl.{name}: at most {ROLES_MAX}", field=f"acl.{name}")
@@ -29,8 +30,10 @@ class Acl:
                 check_id(entry, f"acl.{name}")
 
     def permits(self, reader: Scope, *, owner: str) -> bool:
-        """Whether `reader` may read what `owner` wrote. A deny wins, even over the owner."""
+        """Whether `reader` may read what `owner` wrote. A deny or a role that is missing wins, even over the owner."""
         if reader.principal in self.deny_principals or self.deny_roles & reader.roles:
+            return False
+        if not self.require_roles <= reader.roles:
             return False
         if not self.allow_principals and not self.allow_roles:
             return True
@@ -42,12 +45,16 @@ class Acl:
 
     def within(self, wider: Acl) -> bool:
         """Whether whoever this permits, its owner aside, is permitted by `wider` too (sufficient, not necessary)."""
-        denied = wider.deny_principals <= self.deny_principals and wider.deny_roles <= self.deny_roles
+        barred = (
+            wider.deny_principals <= self.deny_principals
+            and wider.deny_roles <= self.deny_roles
+            and wider.require_roles <= self.require_roles
+        )
         if not wider.allow_principals and not wider.allow_roles:
-            return denied
+            return barred
         listed = bool(self.allow_principals or self.allow_roles)
         return (
-            denied
+            barred
             and listed
             and self.allow_principals <= wider.allow_principals
             and self.allow_roles <= wider.allow_roles
@@ -60,6 +67,7 @@ class Acl:
             "allow_roles": sorted(self.allow_roles),
             "deny_principals": sorted(self.deny_principals),
             "deny_roles": sorted(self.deny_roles),
+            "require_roles": sorted(self.require_roles),
         }
         return {name: entries for name, entries in lists.items() if entries}
 

@@ -59,6 +59,7 @@ def decode_acl(message: Message, name: str) -> Acl:
         allow_roles=frozenset(acl.allow_roles),
         deny_principals=frozenset(acl.deny_principals),
         deny_roles=frozenset(acl.deny_roles),
+        require_roles=frozenset(acl.require_roles),
     )
 
 
@@ -69,6 +70,7 @@ def encode_acl(acl: Acl) -> artifact_pb2.Acl:
         allow_roles=sorted(acl.allow_roles),
         deny_principals=sorted(acl.deny_principals),
         deny_roles=sorted(acl.deny_roles),
+        require_roles=sorted(acl.require_roles),
     )
 
 

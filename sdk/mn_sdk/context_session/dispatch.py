@@ -32,6 +32,7 @@ from mn_sdk.context_session.recording import Recorder
 from mn_sdk.context_session.report import TurnReport
 from mn_sdk.context_session.verify import verify
 from mn_sdk.context_session.writeback import write_back
+from mn_sdk.scope import SessionScope
 
 _LEASE_SLACK_SECONDS: Final = 60.0
 """Beside the send itself: admission before it, the journal after it."""
@@ -67,7 +68,7 @@ class Dispatcher:
     policy: ContextPolicy
     lifetime: Lifetime
     counter: Counter
-    principal: str
+    scope: SessionScope
 
     def prepare(self, turning: Turning, call: ModelCall) -> Ready | Settled:
         """A request that may leave now, or the stored response of an earlier one. Nothing has left when this raises."""
@@ -75,7 +76,7 @@ class Dispatcher:
         form = read_form(call.asked["messages"], turning.required_fields)
         attempt = self.journal.invocations.begin(
             turning.name,
-            fingerprint=digest({"request": call.digest(), "decision": turning.identity()}),
+            fingerprint=self._fingerprint(turning, call),
             lease_ms=min(int((call.timeout_seconds + _LEASE_SLACK_SECONDS) * 1000), LEASE_MS_MAX),
             retry=turning.retry,
         )
@@ -84,7 +85,7 @@ class Dispatcher:
         try:
             admitted, verified = self._admit(turning, call, form)
             report = _report(turning, attempt, admitted, verified, self.policy)
-            self.journal.notes.put(_REPORT, turning.name, report.encoded())
+            self.journal.notes.put(_REPORT, _report_name(attempt), report.encoded())
             self.lifetime.check()
             attempt = self.journal.invocations.dispatch(
                 attempt, request_sha256=report.request_sha256, calls_max=self._calls_max(turning)
@@ -131,7 +132,7 @@ class Dispatcher:
         if not attempt.usable or attempt.response is None:
             raise _unusable(attempt)
         response = provider.restore(attempt.response)
-        kept = self.journal.notes.get(_REPORT, turning.name)
+        kept = self.journal.notes.get(_REPORT, _report_name(attempt))
         report = TurnReport(name=turning.name, attempt=attempt.attempt) if kept is None else TurnReport.decode(kept)
         reason = self._write_back(attempt, turning)
         return Settled(response=response, report=report.with_write_back(reason), replayed=True)
@@ -142,8 +143,13 @@ class Dispatcher:
             turning.topics,
             invocations=self.journal.invocations,
             recorder=self.recorder,
-            principal=self.principal,
+            scope=self.scope,
         )
+
+    def _fingerprint(self, turning: Turning, call: ModelCall) -> str:
+        """What a replay must be the same in. Roles are in it: what was recalled for them is in the response and in the
+        report, so a session with other roles is refused both (invariant 7)."""
+        return digest({"request": call.digest(), "decision": turning.identity(), "roles": sorted(self.scope.roles)})
 
     def _admit(self, turning: Turning, call: ModelCall, form: Form) -> tuple[Admitted, int]:
         """The call that fits, and how many source ranges of its packet were checked: all of them, once it is known."""
@@ -211,6 +217,10 @@ def _report(turning: Turning, attempt: Attempt, admitted: Admitted, verified: in
         ranges_verified=verified,
         rounds=admitted.rounds,
     )
+
+
+def _report_name(attempt: Attempt) -> str:
+    return f"{attempt.name}/{attempt.fingerprint}"
 
 
 def _unusable(attempt: Attempt, **detail: Any) -> UnusableResponse:

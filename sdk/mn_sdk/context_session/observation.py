@@ -28,7 +28,7 @@ RESPONSE_NAMES: Final = "@response/"
 """How the names of written-back responses begin. An observation under such a name would keep a paid response out of the
 record."""
 _ALLOW: Final = ("allow_principals", "allow_roles")
-_ACL_LISTS: Final = (*_ALLOW, "deny_principals", "deny_roles")
+_ACL_LISTS: Final = (*_ALLOW, "deny_principals", "deny_roles", "require_roles")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +132,7 @@ def read_relations(relations: Iterable[Any]) -> tuple[tuple[str, str], ...]:
 
 
 def read_acl(acl: Any) -> artifact_pb2.Acl | None:
-    """An ACL from its four lists by name. Raises InvalidInput, also for lists that allow nobody: on the wire an empty
+    """An ACL from its lists by name. Raises InvalidInput, also for lists that allow nobody: on the wire an empty
     list is none, and none lets everybody read."""
     if acl is None or isinstance(acl, artifact_pb2.Acl):
         return acl

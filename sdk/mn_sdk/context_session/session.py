@@ -90,7 +90,7 @@ class ContextSession:
             self._client.close()
             raise
         self._recorder = Recorder(self._client)
-        self._principal = principal
+        self._scope = scope
 
     def put_artifact(
         self, data_or_path: bytes | bytearray | str | Path, media_type: str = "text/plain", *, acl: Any = None
@@ -260,7 +260,7 @@ class ContextSession:
             policy=self.policy,
             lifetime=self._lifetime,
             counter=lambda request, model: count(request, model=model),
-            principal=self._principal,
+            scope=self._scope,
         )
 
     def _completing(self, name: str, arguments: Mapping[str, Any]) -> tuple[Turn, dict[str, Any]]:

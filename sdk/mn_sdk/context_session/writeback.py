@@ -1,7 +1,7 @@
 """Writing a response back into the record: once an invocation and attempt, whoever does it and however often.
 
-The card is readable by its own principal only: the response may repeat what that principal alone could read (invariant
-7). Whoever wants others to read it observes it.
+The card is readable by its own principal only, and only with the roles of the session that made the call: the response
+may repeat what nobody else could read (invariant 7). Whoever wants others to read it observes it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from mn_sdk.context_session.journal import Invocations
 from mn_sdk.context_session.observation import RESPONSE_NAMES, TEXT, Observation
 from mn_sdk.context_session.provider import text_of
 from mn_sdk.context_session.recording import Recorder
+from mn_sdk.scope import SessionScope
 
 _SUFFIX_BYTES: Final = 24
 """What an attempt's and a piece's number take of an id."""
 
 
 def write_back(
-    attempt: Attempt, topics: tuple[str, ...], *, invocations: Invocations, recorder: Recorder, principal: str
+    attempt: Attempt, topics: tuple[str, ...], *, invocations: Invocations, recorder: Recorder, scope: SessionScope
 ) -> str:
     """Records what the model said, then completes the attempt; idempotent.
 
@@ -35,7 +36,7 @@ def write_back(
     try:
         text = text_of(attempt.response)
         if text:
-            recorder.record(event_id(attempt.name, attempt.attempt), _observation(text, topics, principal))
+            recorder.record(event_id(attempt.name, attempt.attempt), _observation(text, topics, scope))
         invocations.complete(attempt)
     except ContextError as error:
         import logging
@@ -54,7 +55,7 @@ def event_id(name: str, attempt: int) -> str:
     return f"{RESPONSE_NAMES}{shown}/{attempt}"
 
 
-def _observation(text: str, topics: tuple[str, ...], principal: str) -> Observation:
-    acl = artifact_pb2.Acl(allow_principals=[principal])
+def _observation(text: str, topics: tuple[str, ...], scope: SessionScope) -> Observation:
+    acl = artifact_pb2.Acl(allow_principals=[scope.principal], require_roles=scope.roles)
     card = card_pb2.Card(kind=card_pb2.CARD_KIND_DECISION, topics=topics, acl=acl)
     return Observation(data=text.encode("utf-8"), media_type=TEXT, card=card, acl=acl)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mn_contract.errors import InvalidInput, NeedsPartition, UnmanagedCall
+from mn_contract.errors import IdempotencyConflict, InvalidInput, NeedsPartition, UnmanagedCall
 from mn_contract.invocations import State
 from mn_sdk.context_session import ContextSession, provider
 from tests.scenario.session.upstream import Upstream, completion
@@ -50,6 +50,34 @@ def test_the_response_is_written_back_as_a_decision_of_its_own_principal(
     newest = alice.journal.invocations.newest("d1")
     assert newest is not None
     assert newest.state is State.COMPLETED
+
+
+def test_what_roles_recalled_is_not_read_without_them(
+    open_session: Callable[..., ContextSession], upstream: Upstream
+) -> None:
+    """Invariant 7: the same principal without the role gets neither the replay nor what was written back."""
+    open_session("bob").observe("The omega key is 123", event_id="o1", acl={"allow_roles": ["lead"]})
+    lead, plain, other = (open_session("alice", roles=roles) for roles in (("lead",), (), ("lead", "clerk")))
+    upstream.body = completion("the key is 123")
+    asked = {"messages": packet_messages(goal="g"), "focus": "omega", **upstream.arguments}
+    lead.complete("d1", **asked)
+    assert upstream.said()["recalled"]["records"]
+    for session in (plain, other):
+        with pytest.raises(IdempotencyConflict):
+            session.complete("d1", **asked)
+    assert plain.memory_action("recall_memory", {"query": "omega key"})["records"] == []
+    for session in (lead, other):
+        assert len(session.memory_action("recall_memory", {"query": "omega key"})["records"]) == 2
+    assert lead.complete("d1", **asked).choices[0].message.content == "the key is 123"
+    assert len(upstream.requests) == 1
+
+
+def test_the_same_question_under_two_names_keeps_two_reports(session: ContextSession, upstream: Upstream) -> None:
+    for name in ("d1", "d2", "d1"):
+        with session.turn(name) as turn:
+            litellm.completion(messages=packet_messages(goal="g"), **upstream.arguments)
+        assert turn.report is not None
+        assert turn.report.name == name
 
 
 def test_a_history_of_another_form_is_kept_whole(session: ContextSession, upstream: Upstream) -> None:

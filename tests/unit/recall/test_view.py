@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from mn_contract.errors import InvalidInput, NotFound
 from mn_engine.domain.access import Acl
@@ -48,6 +49,26 @@ def test_roles_open_and_close_cards() -> None:
     assert len(seen(record.view(scope("carol", "auditor")))) == 2
     assert len(seen(record.view(scope("carol", "auditor", "intern")))) == 1
     assert seen(record.view(scope("carol"))) == []
+
+
+def test_a_card_may_require_roles_of_its_owner_too() -> None:
+    record = recorded([[card("a", acl=Acl(require_roles=frozenset({"auditor", "lead"})))]])
+    for principal in ("alice", "bob"):
+        assert seen(record.view(scope(principal, "auditor", "lead", "intern"))) == [CardKey("alice", "a")]
+        assert seen(record.view(scope(principal, "auditor"))) == []
+        assert seen(record.view(scope(principal))) == []
+
+
+ACLS = st.builds(Acl, **{name: st.frozensets(st.sampled_from("ab"), max_size=2) for name in Acl().__slots__})
+
+
+@SAMPLE
+@given(ACLS, ACLS)
+def test_whom_a_narrower_acl_permits_the_wider_one_permits(acl: Acl, wider: Acl) -> None:
+    """Invariant 7: what a card cites is seen by nobody who may not read it."""
+    readers = [scope(principal, *roles) for principal in "abc" for roles in ((), "a", "b", "ab")]
+    if acl.within(wider):
+        assert all(wider.permits(r, owner="o") for r in readers if acl.permits(r, owner="o"))
 
 
 class TestResolve:

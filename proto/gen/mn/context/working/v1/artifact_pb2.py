@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$mn/context/working/v1/artifact.proto\x12\x15mn.context.working.v1\"a\n\x03\x41\x63l\x12\x18\n\x10\x61llow_principals\x18\x01 \x03(\t\x12\x13\n\x0b\x61llow_roles\x18\x02 \x03(\t\x12\x17\n\x0f\x64\x65ny_principals\x18\x03 \x03(\t\x12\x12\n\ndeny_roles\x18\x04 \x03(\t\"B\n\x08\x41rtifact\x12\x0e\n\x06sha256\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x04\x12\x12\n\nmedia_type\x18\x03 \x01(\t\"R\n\x0bSourceRange\x12\x17\n\x0f\x61rtifact_sha256\x18\x01 \x01(\t\x12\r\n\x05start\x18\x02 \x01(\x04\x12\x0b\n\x03\x65nd\x18\x03 \x01(\x04\x12\x0e\n\x06sha256\x18\x04 \x01(\t\"f\n\x0e\x41rtifactHeader\x12\x12\n\nmedia_type\x18\x01 \x01(\t\x12\x17\n\x0f\x65xpected_sha256\x18\x02 \x01(\t\x12\'\n\x03\x61\x63l\x18\x03 \x01(\x0b\x32\x1a.mn.context.working.v1.Acl\"\x1d\n\x0b\x41rtifactEnd\x12\x0e\n\x06sha256\x18\x01 \x01(\t\"\x99\x01\n\x12PutArtifactRequest\x12\x37\n\x06header\x18\x01 \x01(\x0b\x32%.mn.context.working.v1.ArtifactHeaderH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x12\x31\n\x03\x65nd\x18\x03 \x01(\x0b\x32\".mn.context.working.v1.ArtifactEndH\x00\x42\x06\n\x04part\"H\n\x13PutArtifactResponse\x12\x31\n\x08\x61rtifact\x18\x01 \x01(\x0b\x32\x1f.mn.context.working.v1.Artifact\"%\n\x13StatArtifactRequest\x12\x0e\n\x06sha256\x18\x01 \x01(\t\"I\n\x14StatArtifactResponse\x12\x31\n\x08\x61rtifact\x18\x01 \x01(\x0b\x32\x1f.mn.context.working.v1.Artifact\"I\n\x13ReadArtifactRequest\x12\x32\n\x06ranges\x18\x01 \x03(\x0b\x32\".mn.context.working.v1.SourceRange\"P\n\x14ReadArtifactResponse\x12\x13\n\x0brange_index\x18\x01 \x01(\r\x12\r\n\x05\x63hunk\x18\x02 \x01(\x0c\x12\x14\n\x0crange_sha256\x18\x03 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$mn/context/working/v1/artifact.proto\x12\x15mn.context.working.v1\"x\n\x03\x41\x63l\x12\x18\n\x10\x61llow_principals\x18\x01 \x03(\t\x12\x13\n\x0b\x61llow_roles\x18\x02 \x03(\t\x12\x17\n\x0f\x64\x65ny_principals\x18\x03 \x03(\t\x12\x12\n\ndeny_roles\x18\x04 \x03(\t\x12\x15\n\rrequire_roles\x18\x05 \x03(\t\"B\n\x08\x41rtifact\x12\x0e\n\x06sha256\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x04\x12\x12\n\nmedia_type\x18\x03 \x01(\t\"R\n\x0bSourceRange\x12\x17\n\x0f\x61rtifact_sha256\x18\x01 \x01(\t\x12\r\n\x05start\x18\x02 \x01(\x04\x12\x0b\n\x03\x65nd\x18\x03 \x01(\x04\x12\x0e\n\x06sha256\x18\x04 \x01(\t\"f\n\x0e\x41rtifactHeader\x12\x12\n\nmedia_type\x18\x01 \x01(\t\x12\x17\n\x0f\x65xpected_sha256\x18\x02 \x01(\t\x12\'\n\x03\x61\x63l\x18\x03 \x01(\x0b\x32\x1a.mn.context.working.v1.Acl\"\x1d\n\x0b\x41rtifactEnd\x12\x0e\n\x06sha256\x18\x01 \x01(\t\"\x99\x01\n\x12PutArtifactRequest\x12\x37\n\x06header\x18\x01 \x01(\x0b\x32%.mn.context.working.v1.ArtifactHeaderH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x12\x31\n\x03\x65nd\x18\x03 \x01(\x0b\x32\".mn.context.working.v1.ArtifactEndH\x00\x42\x06\n\x04part\"H\n\x13PutArtifactResponse\x12\x31\n\x08\x61rtifact\x18\x01 \x01(\x0b\x32\x1f.mn.context.working.v1.Artifact\"%\n\x13StatArtifactRequest\x12\x0e\n\x06sha256\x18\x01 \x01(\t\"I\n\x14StatArtifactResponse\x12\x31\n\x08\x61rtifact\x18\x01 \x01(\x0b\x32\x1f.mn.context.working.v1.Artifact\"I\n\x13ReadArtifactRequest\x12\x32\n\x06ranges\x18\x01 \x03(\x0b\x32\".mn.context.working.v1.SourceRange\"P\n\x14ReadArtifactResponse\x12\x13\n\x0brange_index\x18\x01 \x01(\r\x12\r\n\x05\x63hunk\x18\x02 \x01(\x0c\x12\x14\n\x0crange_sha256\x18\x03 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,25 +32,25 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'mn.context.working.v1.artif
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_ACL']._serialized_start=63
-  _globals['_ACL']._serialized_end=160
-  _globals['_ARTIFACT']._serialized_start=162
-  _globals['_ARTIFACT']._serialized_end=228
-  _globals['_SOURCERANGE']._serialized_start=230
-  _globals['_SOURCERANGE']._serialized_end=312
-  _globals['_ARTIFACTHEADER']._serialized_start=314
-  _globals['_ARTIFACTHEADER']._serialized_end=416
-  _globals['_ARTIFACTEND']._serialized_start=418
-  _globals['_ARTIFACTEND']._serialized_end=447
-  _globals['_PUTARTIFACTREQUEST']._serialized_start=450
-  _globals['_PUTARTIFACTREQUEST']._serialized_end=603
-  _globals['_PUTARTIFACTRESPONSE']._serialized_start=605
-  _globals['_PUTARTIFACTRESPONSE']._serialized_end=677
-  _globals['_STATARTIFACTREQUEST']._serialized_start=679
-  _globals['_STATARTIFACTREQUEST']._serialized_end=716
-  _globals['_STATARTIFACTRESPONSE']._serialized_start=718
-  _globals['_STATARTIFACTRESPONSE']._serialized_end=791
-  _globals['_READARTIFACTREQUEST']._serialized_start=793
-  _globals['_READARTIFACTREQUEST']._serialized_end=866
-  _globals['_READARTIFACTRESPONSE']._serialized_start=868
-  _globals['_READARTIFACTRESPONSE']._serialized_end=948
+  _globals['_ACL']._serialized_end=183
+  _globals['_ARTIFACT']._serialized_start=185
+  _globals['_ARTIFACT']._serialized_end=251
+  _globals['_SOURCERANGE']._serialized_start=253
+  _globals['_SOURCERANGE']._serialized_end=335
+  _globals['_ARTIFACTHEADER']._serialized_start=337
+  _globals['_ARTIFACTHEADER']._serialized_end=439
+  _globals['_ARTIFACTEND']._serialized_start=441
+  _globals['_ARTIFACTEND']._serialized_end=470
+  _globals['_PUTARTIFACTREQUEST']._serialized_start=473
+  _globals['_PUTARTIFACTREQUEST']._serialized_end=626
+  _globals['_PUTARTIFACTRESPONSE']._serialized_start=628
+  _globals['_PUTARTIFACTRESPONSE']._serialized_end=700
+  _globals['_STATARTIFACTREQUEST']._serialized_start=702
+  _globals['_STATARTIFACTREQUEST']._serialized_end=739
+  _globals['_STATARTIFACTRESPONSE']._serialized_start=741
+  _globals['_STATARTIFACTRESPONSE']._serialized_end=814
+  _globals['_READARTIFACTREQUEST']._serialized_start=816
+  _globals['_READARTIFACTREQUEST']._serialized_end=889
+  _globals['_READARTIFACTRESPONSE']._serialized_start=891
+  _globals['_READARTIFACTRESPONSE']._serialized_end=971
 # @@protoc_insertion_point(module_scope)

@@ -6,16 +6,18 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Acl(_message.Message):
-    __slots__ = ("allow_principals", "allow_roles", "deny_principals", "deny_roles")
+    __slots__ = ("allow_principals", "allow_roles", "deny_principals", "deny_roles", "require_roles")
     ALLOW_PRINCIPALS_FIELD_NUMBER: _ClassVar[int]
     ALLOW_ROLES_FIELD_NUMBER: _ClassVar[int]
     DENY_PRINCIPALS_FIELD_NUMBER: _ClassVar[int]
     DENY_ROLES_FIELD_NUMBER: _ClassVar[int]
+    REQUIRE_ROLES_FIELD_NUMBER: _ClassVar[int]
     allow_principals: _containers.RepeatedScalarFieldContainer[str]
     allow_roles: _containers.RepeatedScalarFieldContainer[str]
     deny_principals: _containers.RepeatedScalarFieldContainer[str]
     deny_roles: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, allow_principals: _Optional[_Iterable[str]] = ..., allow_roles: _Optional[_Iterable[str]] = ..., deny_principals: _Optional[_Iterable[str]] = ..., deny_roles: _Optional[_Iterable[str]] = ...) -> None: ...
+    require_roles: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, allow_principals: _Optional[_Iterable[str]] = ..., allow_roles: _Optional[_Iterable[str]] = ..., deny_principals: _Optional[_Iterable[str]] = ..., deny_roles: _Optional[_Iterable[str]] = ..., require_roles: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Artifact(_message.Message):
     __slots__ = ("sha256", "size_bytes", "media_type")
