@@ -22,6 +22,7 @@ from mn_sdk.context_session import provider
 from mn_sdk.context_session.admit import Admission, Admitted, Counter
 from mn_sdk.context_session.assemble import Form, read_form
 from mn_sdk.context_session.call import ModelCall
+from mn_sdk.context_session.closing import Closing
 from mn_sdk.context_session.decision import Turning
 from mn_sdk.context_session.documents import coverage_document
 from mn_sdk.context_session.journal import Journal
@@ -69,6 +70,7 @@ class Dispatcher:
     lifetime: Lifetime
     counter: Counter
     scope: SessionScope
+    closing: Closing
 
     def prepare(self, turning: Turning, call: ModelCall) -> Ready | Settled:
         """A request that may leave now, or the stored response of an earlier one. Nothing has left when this raises."""
@@ -87,6 +89,7 @@ class Dispatcher:
             report = _report(turning, attempt, admitted, verified, self.policy)
             self.journal.notes.put(_REPORT, _report_name(attempt), report.encoded())
             self.lifetime.check()
+            self.closing.check()
             attempt = self.journal.invocations.dispatch(
                 attempt, request_sha256=report.request_sha256, calls_max=self._calls_max(turning)
             )

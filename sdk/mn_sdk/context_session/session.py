@@ -20,6 +20,7 @@ from mn_contract.limits import CARD_LIST_MAX, CARD_SUMMARY_BYTES_MAX, EVIDENCE_B
 from mn_contract.names import check_id, check_label, check_text, read_names
 from mn_sdk.arguments import read_flag, read_folder, read_number, read_text
 from mn_sdk.client import ArtifactRef, WorkingMemoryClient, runtime_client
+from mn_sdk.context_session.closing import Closing
 from mn_sdk.context_session.journal import Journal, open_journal
 from mn_sdk.context_session.lifetime import Lifetime
 from mn_sdk.context_session.observation import (
@@ -91,13 +92,15 @@ class ContextSession:
             raise
         self._recorder = Recorder(self._client)
         self._scope = scope
+        self._closing = Closing(self._let_go)
 
     def put_artifact(
         self, data_or_path: bytes | bytearray | str | Path, media_type: str = "text/plain", *, acl: Any = None
     ) -> ArtifactRef:
         """Stores bytes, a text (as UTF-8) or the bytes of a file (a Path); answers what `observe` takes as a source."""
         self._lifetime.check()
-        return self._client.put_artifact(data_or_path, media_type=media_type, acl=read_acl(acl))
+        with self._closing.under_way():
+            return self._client.put_artifact(data_or_path, media_type=media_type, acl=read_acl(acl))
 
     def observe(
         self,
@@ -162,7 +165,8 @@ class ContextSession:
             ),
             acl=readers,
         )
-        return self._recorder.record(read_event_id(event_id), observation)
+        with self._closing.under_way():
+            return self._recorder.record(read_event_id(event_id), observation)
 
     def turn(
         self,
@@ -219,11 +223,14 @@ class ContextSession:
         from mn_sdk.context_session.provider import stored_form
 
         stored = None if not_executed else stored_form(response)
-        return self.journal.invocations.reconcile(name, response=stored, evidence=evidence)
+        with self._closing.under_way():
+            return self.journal.invocations.reconcile(name, response=stored, evidence=evidence)
 
     def has_durable_response(self, name: str) -> bool:
         """Whether a turn of this name would be answered from the journal."""
-        newest = self.journal.invocations.newest(check_id(name, "name"))
+        check_id(name, "name")
+        with self._closing.under_way():
+            newest = self.journal.invocations.newest(name)
         return newest is not None and newest.state in REPLAYABLE
 
     def memory_action(self, action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -231,14 +238,15 @@ class ContextSession:
         self._lifetime.check()
         from mn_sdk.context_session.memory import Memory
 
-        answer = Memory(self._client, self._recorder, self.journal.notes).act(action, arguments)
+        with self._closing.under_way():
+            answer = Memory(self._client, self._recorder, self.journal.notes).act(action, arguments)
         self._lifetime.check()
         return answer
 
     def close(self) -> None:
-        """Lets go of the record and the journal. Idempotent."""
-        self.journal.close()
-        self._client.close()
+        """Lets go of the record and the journal, at once or when what is under way has ended; nothing new begins. A
+        call that is out is journaled and written back first, one that is not sent yet is given up. Idempotent."""
+        self._closing.close()
 
     def __enter__(self) -> ContextSession:
         return self
@@ -247,6 +255,10 @@ class ContextSession:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    def _let_go(self) -> None:
+        self.journal.close()
+        self._client.close()
 
     @functools.cached_property
     def _dispatcher(self) -> Dispatcher:
@@ -261,6 +273,7 @@ class ContextSession:
             lifetime=self._lifetime,
             counter=lambda request, model: count(request, model=model),
             scope=self._scope,
+            closing=self._closing,
         )
 
     def _completing(self, name: str, arguments: Mapping[str, Any]) -> tuple[Turn, dict[str, Any]]:

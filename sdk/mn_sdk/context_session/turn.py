@@ -83,7 +83,7 @@ class Turn:
 
     def call(self, arguments: Mapping[str, Any]) -> Any:
         """The managed call; `arguments` are those of litellm.completion."""
-        with work():
+        with work(), self._dispatcher.closing.under_way():
             step = self._prepare(arguments)
             if isinstance(step, Settled):
                 return self._answer(step)
@@ -93,7 +93,7 @@ class Turn:
 
     async def acall(self, arguments: Mapping[str, Any]) -> Any:
         """The managed call; `arguments` are those of litellm.acompletion."""
-        with work():
+        with work(), self._dispatcher.closing.under_way():
             step = await _in_thread(self._prepare, arguments, undo=self._dispatcher.withdraw)
             if isinstance(step, Settled):
                 return self._answer(step)

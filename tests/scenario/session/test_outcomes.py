@@ -387,3 +387,42 @@ def test_a_write_back_that_fails_leaves_the_response_and_is_made_up_for(
     assert again.report is not None
     assert again.report.written_back == ""
     assert state(session) is State.COMPLETED
+
+
+def test_a_session_that_is_closed_during_a_call_keeps_the_paid_response(
+    open_session: Callable[..., ContextSession], upstream: Upstream
+) -> None:
+    session = open_session()
+    upstream.hold = session.close
+    assert call(session, upstream).choices[0].message.content == "yes"
+    again = open_session()
+    assert state(again) is State.COMPLETED
+    assert call(again, upstream).choices[0].message.content == "yes"
+    assert len(upstream.requests) == 1
+
+
+def test_a_call_that_is_not_sent_when_its_session_is_closed_is_given_up(
+    open_session: Callable[..., ContextSession], upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = open_session()
+    put = session.journal.notes.put
+    monkeypatch.setattr(session.journal.notes, "put", lambda *note: (put(*note), session.close()))
+    with pytest.raises(DependencyUnavailable, match="the session is closed"):
+        call(session, upstream)
+    assert upstream.requests == []
+    assert state(open_session()) is State.FAILED_DEFINITE
+
+
+def test_a_closed_session_starts_nothing_more(session: ContextSession, upstream: Upstream) -> None:
+    session.close()
+    for act in (
+        lambda: call(session, upstream),
+        lambda: session.observe("x", event_id="x"),
+        lambda: session.memory_action("recall_memory", {}),
+        lambda: session.put_artifact(b"x"),
+        lambda: session.has_durable_response("d"),
+        lambda: session.reconcile("d", not_executed=True, evidence="e"),
+    ):
+        with pytest.raises(DependencyUnavailable, match="the session is closed"):
+            act()
+    assert upstream.requests == []
