@@ -1,7 +1,8 @@
 """What a model may do with memory by itself: page through it, and read one record exactly. Read-only and bounded.
 
-The scope is the session's; no argument can name another. Page numbers are the model's; the opaque cursors behind them
-are kept durably, so that a page means the same after a restart.
+The scope is the session's; no argument can name another. Page numbers are the model's. Each stands durably for one
+opaque cursor, and so for one revision, and is never given to another: walks of the same query that began at different
+revisions have different numbers, in whichever sessions they are made, and a page means the same after a restart.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ PAGE_DEFAULT: Final = 10
 PAGE_MAX: Final = 50
 READ_BYTES_DEFAULT: Final = 4096
 READ_BYTES_MAX: Final = 64 * 1024
-_PAGE: Final = "page"
 
 
 class Memory:
@@ -63,19 +63,17 @@ class Memory:
         answer = self._client.recall(request)
         cards = [candidate.card for candidate in answer.candidates]
         verify(self._client, cards)
-        if answer.cursor:
-            self._notes.put(_PAGE, f"{asked}/{page + 1}", answer.cursor.encode())
         return {
             "records": [card_document(card) for card in cards],
             "coverage": coverage_document(answer.coverage),
             "revision": answer.revision,
-            "cursor": page + 1 if answer.cursor else None,
+            "cursor": self._notes.number(_pages(asked), answer.cursor.encode()) if answer.cursor else None,
         }
 
     def _cursor(self, asked: str, page: int) -> str:
         if page == 0:
             return ""
-        kept = self._notes.get(_PAGE, f"{asked}/{page}")
+        kept = self._notes.get(_pages(asked), str(page))
         if kept is None:
             raise InvalidInput("no earlier page of this query led here; begin with cursor 0", field="cursor")
         return kept.decode()
@@ -109,6 +107,11 @@ class Memory:
                 "sha256": hashlib.sha256(data).hexdigest(),
             },
         }
+
+
+def _pages(asked: str) -> str:
+    """The kind of the notes that number a query's pages."""
+    return f"page/{asked}"
 
 
 def _at_character(data: bytes) -> bytes:

@@ -210,6 +210,41 @@ def test_pages_of_recall_are_numbered_and_mean_the_same_after_a_restart(
         again.memory_action("recall_memory", {"query": "another", "limit": 3, "cursor": 1})
 
 
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(steps=st.lists(st.sampled_from(["a", "b", "write", "reopen a"]), max_size=24))
+def test_each_walk_of_a_query_shows_every_record_of_its_revision_once(
+    open_session: Callable[..., ContextSession], tmp_path: Path, steps: list[str]
+) -> None:
+    """Invariant 8, whatever other sessions page through and write meanwhile, and across a restart."""
+    root = tmp_path / f"run-{len(list(tmp_path.iterdir()))}"
+    sessions = {name: open_session(root=root) for name in "ab"}
+    known = [sessions["a"].observe(f"bracket number {n}", event_id=f"o{n}")[0] for n in range(7)]
+    walks: dict[str, dict[str, Any]] = {}
+
+    def go_on(name: str) -> None:
+        walk = walks.setdefault(name, {"cursor": 0, "seen": [], "all": list(known)})
+        page = sessions[name].memory_action("recall_memory", {"query": "bracket", "limit": 3, "cursor": walk["cursor"]})
+        walk["seen"] += [record["id"] for record in page["records"]]
+        walk["cursor"] = page["cursor"]
+        if page["cursor"] is None:
+            assert sorted(walk["seen"]) == sorted(walk["all"])
+            del walks[name]
+
+    for step in steps:
+        if step == "write":
+            known += sessions["b"].observe("bracket bracket", event_id=f"o{len(known)}")
+        elif step == "reopen a":
+            sessions["a"].close()
+            sessions["a"] = open_session(root=root)
+        else:
+            go_on(step)
+    for name in list(walks):
+        while name in walks:
+            go_on(name)
+    for session in sessions.values():
+        session.close()
+
+
 @pytest.mark.parametrize(
     ("action", "arguments"),
     [

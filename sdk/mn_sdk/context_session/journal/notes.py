@@ -32,6 +32,20 @@ class Notes:
                 "INSERT OR REPLACE INTO notes VALUES (?, ?, ?, ?, ?, ?)", (*self._scope, kind, name, value)
             )
 
+    def number(self, kind: str, value: bytes) -> int:
+        """The number of this value among the numbered notes of a kind, counted from 1: the same value keeps its number,
+        a new one gets the next. `get(kind, str(number))` is the value."""
+        mine = "FROM notes WHERE (job_id, run_id, principal, kind) = (?, ?, ?, ?)"
+        with self._database.write() as connection:
+            row = connection.execute(f"SELECT name {mine} AND value = ?", (*self._scope, kind, value)).fetchone()
+            if row is not None:
+                return int(row[0])
+            (count,) = connection.execute(f"SELECT count(*) {mine}", (*self._scope, kind)).fetchone()
+            connection.execute(
+                "INSERT INTO notes VALUES (?, ?, ?, ?, ?, ?)", (*self._scope, kind, str(count + 1), value)
+            )
+        return int(count) + 1
+
     def remove(self, kind: str, name: str) -> None:
         """Forgets the note. Idempotent."""
         with self._database.write() as connection:
