@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from mn_contract.errors import ContextBudgetExceeded, IdempotencyConflict, InvalidInput, NotFound
@@ -212,6 +212,7 @@ def test_pages_of_recall_are_numbered_and_mean_the_same_after_a_restart(
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(steps=st.lists(st.sampled_from(["a", "b", "write", "reopen a"]), max_size=24))
+@example(steps=["a", "write", "write", "write", "write", "b", "reopen a", "a"])
 def test_each_walk_of_a_query_shows_every_record_of_its_revision_once(
     open_session: Callable[..., ContextSession], tmp_path: Path, steps: list[str]
 ) -> None:
