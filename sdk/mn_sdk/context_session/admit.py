@@ -7,17 +7,18 @@ answer is NeedsPartition, with what each part costs and how the decision could b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from mn.context.working.v1 import packet_pb2
+from mn_contract.canonical import encoded
 from mn_contract.errors import InvalidInput, NeedsPartition
 from mn_contract.limits import PACKET_BUDGET_BYTES_MAX, PACKET_BUDGET_BYTES_MIN
 from mn_sdk.context_session.assemble import Form, Recalled
 from mn_sdk.context_session.call import ModelCall
 from mn_sdk.context_session.documents import coverage_document, packet_documents
-from mn_sdk.context_session.partition import over_budget
+from mn_sdk.context_session.partition import fitting_prefix, over_budget
 from mn_sdk.context_session.policy import ContextPolicy
 from mn_tokens import Count
 
@@ -56,13 +57,20 @@ class Admission:
 
     def admit(self) -> Admitted:
         """The call, complete. Raises NeedsPartition, InvalidInput."""
-        bare = self._sized(Recalled(), frozenset(self.form.droppable))
+        every = frozenset(self.form.droppable)
+        left_out = self._left_out(Recalled(), every, self.input_budget - self._target)
+        bare = self._sized(Recalled(), left_out)
         if bare.upper > self.input_budget:
             raise self._partition("current_over_budget", bare, {})
-        left_out = self._left_out(bare)
-        packet, rounds = self._packet(left_out)
-        left_out = self._restored(packet, left_out)
+        try:
+            packet, rounds = self._packet(left_out)
+        except NeedsPartition:
+            if left_out == every:
+                raise
+            left_out = every  # what is required comes before keys that may be left out
+            packet, rounds = self._packet(left_out)
         recalled = recalled_of(packet)
+        left_out = self._left_out(recalled, left_out, self.input_budget)
         return Admitted(
             call=self.call.with_messages(self.form.messages(recalled, left_out)),
             packet=packet,
@@ -84,30 +92,26 @@ class Admission:
             )
         return budget
 
-    def _left_out(self, bare: Count) -> frozenset[str]:
-        """Droppable keys that do not fit into what the packet's target leaves, in the caller's order."""
-        room = self.input_budget - self._target - bare.upper
-        left_out = []
-        for name in self.form.droppable:
-            cost = self._field_cost(name)
-            if cost > room:
-                left_out.append(name)
-            else:
-                room -= cost
-        return frozenset(left_out)
+    def _left_out(self, recalled: Recalled, left_out: frozenset[str], limit: int) -> frozenset[str]:
+        """`left_out` without the keys that fit beside `recalled` into `limit` tokens, in the caller's order.
 
-    def _restored(self, packet: packet_pb2.Packet, left_out: frozenset[str]) -> frozenset[str]:
-        """What is still left out once the packet is known: keys come back where there is room after all."""
-        recalled = recalled_of(packet)
-        room = self.input_budget - self._sized(recalled, left_out).upper
-        back = set()
-        for name in self.form.droppable:
-            cost = self._field_cost(name) if name in left_out else room + 1
-            if cost <= room:
-                back.add(name)
-                room -= cost
-        fewer = left_out - back
-        return fewer if back and self._sized(recalled, fewer).upper <= self.input_budget else left_out
+        The whole request is counted, never a key by itself, so that all keys stay where all fit. Sizes of keys only say
+        which need no trial: those not smaller than one that did not fit.
+        """
+        least = self._sized(recalled, left_out).upper
+        if self._sized(recalled, frozenset()).upper <= max(limit, least):
+            return frozenset()
+
+        def fits(back: Sequence[str]) -> bool:
+            return self._sized(recalled, left_out.difference(back)).upper <= limit
+
+        pending = [name for name in self.form.droppable if name in left_out and least <= limit]
+        while pending:
+            fitting = fitting_prefix(pending, fits)
+            left_out = left_out.difference(pending[:fitting])
+            refused, pending = pending[fitting : fitting + 1], pending[fitting + 1 :]
+            pending = [name for name in pending if self._saving(name) < self._saving(refused[0])]
+        return left_out
 
     def _packet(self, left_out: frozenset[str]) -> tuple[packet_pb2.Packet, int]:
         """The largest packet up to the target that fits beside the rest, and the rounds that it took."""
@@ -145,15 +149,43 @@ class Admission:
         messages = self.form.messages(recalled, left_out)
         return self.counter({**self.call.asked, "messages": messages}, self.call.model)
 
-    def _field_cost(self, name: str) -> int:
-        content = self.form.field_text(name)
-        return self.counter({"messages": [{"role": "user", "content": content}]}, self.call.model).upper
+    def _text_tokens(self, text: str) -> int:
+        return self.counter({"messages": [{"role": "user", "content": text}]}, self.call.model).tokens
+
+    def _saving(self, name: str) -> int:
+        """Tokens that leaving this key out saves: its own, less those of its name among what was left out."""
+        return self._text_tokens(self.form.field_text(name)) - self._text_tokens(encoded([name]).decode())
 
     def _partition(self, reason: str, count: Count, more: Mapping[str, Any]) -> NeedsPartition:
-        fields = {name: self._field_cost(name) for name in self.form.current or {}}
+        names = tuple(self.form.current or {})
+        empty = self._text_tokens("{}")
+        fields = {name: self._text_tokens(self.form.field_text(name)) - empty for name in names}
+        standing = self._standing()
         return over_budget(
-            reason, count, fields, window=self.policy.window_tokens, input_budget=self.input_budget, more=more
+            reason,
+            count,
+            fields,
+            fits=lambda part: self._sized_with(part, standing).upper <= self.input_budget,
+            window=self.policy.window_tokens,
+            input_budget=self.input_budget,
+            more=more,
         )
+
+    def _standing(self) -> Recalled:
+        """What is recalled in every part of a split: what is required, or nothing where that fits no request."""
+        standing, size = Recalled(), PACKET_BUDGET_BYTES_MIN
+        for _ in range(2):
+            try:
+                standing = recalled_of(self.compile(size))
+                break
+            except NeedsPartition as error:
+                size = min(int(error.detail.get("size", PACKET_BUDGET_BYTES_MAX)), PACKET_BUDGET_BYTES_MAX)
+        return standing if self._sized_with((), standing).upper <= self.input_budget else Recalled()
+
+    def _sized_with(self, names: Sequence[str], recalled: Recalled) -> Count:
+        """The request, its object cut down to these keys."""
+        messages = self.form.only(names).messages(recalled)
+        return self.counter({**self.call.asked, "messages": messages}, self.call.model)
 
     def _enriched(self, error: NeedsPartition, left_out: frozenset[str]) -> NeedsPartition:
         count = self._sized(Recalled(), left_out)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NoReturn
 
 from mn_contract.canonical import encoded
@@ -66,6 +66,11 @@ class Form:
             last = max(index for index, message in enumerate(history) if message["role"] == "user")
             history.insert(last, {"role": "user", "content": _text({"recalled": recalled.channel()})})
         return history
+
+    def only(self, names: Iterable[str]) -> Form:
+        """The form of a request whose object has these keys alone, none of which may be left out."""
+        current = None if self.current is None else {name: self.current[name] for name in names}
+        return replace(self, current=current, droppable=())
 
     def field_text(self, name: str) -> str:
         """The caller's object with this key alone."""

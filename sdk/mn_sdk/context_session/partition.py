@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mn_contract.errors import NeedsPartition
@@ -14,19 +15,23 @@ def over_budget(
     count: Count,
     fields: Mapping[str, int],
     *,
+    fits: Callable[[Sequence[str]], bool],
     window: int,
     input_budget: int,
     more: Mapping[str, Any],
 ) -> NeedsPartition:
     """The error for a request that cannot be made small enough.
 
-    `count` is of the request without recalled records; `fields` are the tokens of each key of the caller's object;
-    `more` is what the engine said of required records (their sizes, and a plan over them).
+    `count` is of the request without recalled records; `fields` are the tokens of each key of the caller's object, by
+    itself; `fits` says whether a request whose object has these keys alone fits; `more` is what the engine said of
+    required records (their sizes, and a plan over them).
+
+    `plan`: `decisions` are groups of keys that each fit, `oversize` keys that fit into no request and have to be made
+    smaller, `records` the engine's plan.
     """
     parts = [{"part": part.part, "tokens": part.tokens} for part in count.ledger]
     parts += [{"part": f"current.{name}", "tokens": tokens} for name, tokens in fields.items()]
-    shared = max(count.upper - sum(fields.values()), 0)
-    plan = {"decisions": _grouped(fields, input_budget - shared), "carry_forward": "record each result with observe()"}
+    plan = {**_grouped(tuple(fields), fits), "carry_forward": "record each result with observe()"}
     return NeedsPartition(
         f"the request cannot be made to fit {input_budget} tokens ({reason}); split the decision as the plan says, and "
         "carry the results forward",
@@ -47,15 +52,20 @@ def _records_plan(more: Mapping[str, Any]) -> dict[str, Any]:
     return {"records": plan} if isinstance(plan, Mapping) else {}
 
 
-def _grouped(fields: Mapping[str, int], room: int) -> list[list[str]]:
-    """Keys in the caller's order, in groups that each fit `room`; a key that fits nowhere stands alone."""
+def fitting_prefix(names: Sequence[str], fits: Callable[[Sequence[str]], bool]) -> int:
+    """How many of `names`, from the first on, fit together; `fits` answers for less where it answers for more."""
+    return bisect_left(range(1, len(names) + 1), True, key=lambda size: not fits(names[:size]))
+
+
+def _grouped(names: Sequence[str], fits: Callable[[Sequence[str]], bool]) -> dict[str, list[Any]]:
+    """Keys in the caller's order, in groups that each fit a request of their own, and keys that fit into none."""
     groups: list[list[str]] = []
-    used = 0
-    for name, tokens in fields.items():
-        if groups and used + tokens <= room:
-            groups[-1].append(name)
-            used += tokens
+    oversize: list[str] = []
+    while names:
+        size = fitting_prefix(names, fits)
+        if size:
+            groups.append(list(names[:size]))
         else:
-            groups.append([name])
-            used = tokens
-    return groups
+            oversize.append(names[0])
+        names = names[max(size, 1) :]
+    return {"decisions": groups, "oversize": oversize}

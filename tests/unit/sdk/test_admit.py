@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mn_contract.errors import InvalidInput, NeedsPartition
 from mn_sdk.context_session import ContextPolicy
-from mn_sdk.context_session.admit import ROUNDS_MAX, Admission, Admitted
+from mn_sdk.context_session.admit import ROUNDS_MAX, Admission, Admitted, recalled_of
 from mn_sdk.context_session.assemble import read_form
 from mn_sdk.context_session.call import read_call
 from tests.unit.sdk.sessions import card, compiler, counter
@@ -24,7 +24,7 @@ WORDS = st.lists(
 def admission(
     messages: list[dict[str, Any]], cards: list[Any], *, window: int, fields: Any = None, required: int = 0, **call: Any
 ) -> Admission:
-    asked = read_call({"model": "gpt-4o", "messages": messages, **call}, response_format=None)
+    asked = read_call({"model": "gpt-4o", **call, "messages": messages}, response_format=None)
     return Admission(
         policy=ContextPolicy(window_tokens=window, output_tokens=100, safety_tokens=20),
         call=asked,
@@ -110,6 +110,70 @@ def test_a_call_that_allows_more_output_gets_less_input() -> None:
         admission(messages, [], window=1000, max_tokens=2000).admit()
 
 
+def packet_form(current: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"role": "system", "content": "s"}, {"role": "user", "content": json.dumps(current)}]
+
+
+KEYS = st.dictionaries(
+    st.text(st.sampled_from("abcdef_価"), min_size=1, max_size=24),
+    st.one_of(st.integers(), WORDS.map(" ".join)),
+    max_size=30,
+)
+MODELS = st.sampled_from(["gpt-4o", "anthropic/claude-sonnet-4", "of-no-known-family"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(current=KEYS, window=st.integers(130, 6000), records=st.integers(0, 5), model=MODELS)
+def test_keys_are_left_out_only_where_they_do_not_fit(
+    current: dict[str, Any], window: int, records: int, model: str
+) -> None:
+    """Invariant 13: neither all of them, nor the first of those that were left out, would have fitted."""
+    cards = [card(f"o{n}", "word " * 40) for n in range(records)]
+    asked = admission(packet_form(current), cards, window=window, fields=(), model=model)
+    admitted = admitted_or_not(asked)
+    if isinstance(admitted, NeedsPartition) or not admitted.left_out:
+        return
+    beside = recalled_of(admitted.packet)
+    for back in ({admitted.left_out[0]}, set(admitted.left_out)):
+        messages = asked.form.messages(beside, frozenset(admitted.left_out) - back)
+        assert counter({**asked.call.asked, "messages": messages}, model).upper > asked.input_budget
+
+
+def test_many_small_keys_cost_what_they_cost_together() -> None:
+    current = {f"k{n}": n for n in range(400)}
+    cards = [card(f"o{n}", "filler words here " * 12) for n in range(300)]
+    for model in ("gpt-4o", "anthropic/claude-sonnet-4", "of-no-known-family"):
+        assert admission(packet_form(current), cards, window=16384, fields=(), model=model).admit().left_out == ()
+
+
+def test_what_is_required_comes_before_keys_that_may_be_left_out() -> None:
+    current = {"goal": "g", "notes": "word " * 700}
+    admitted = admission(packet_form(current), [card("o1", "word " * 2200)], window=3000, fields=("goal",), required=1)
+    assert admitted.admit().left_out == ("notes",)
+
+
+@settings(max_examples=60, deadline=None)
+@given(current=KEYS, window=st.integers(300, 1500), model=MODELS, required=st.integers(0, 2))
+def test_every_part_of_a_split_plan_can_be_carried_out(
+    current: dict[str, Any], window: int, model: str, required: int
+) -> None:
+    """Invariant 2: each group is admitted beside what is required; what is admitted nowhere is named, and no more."""
+    records = [card(f"o{n}", "word " * 10) for n in range(2)]
+    recalling: dict[str, Any] = {"cards": records, "required": required, "window": window, "model": model}
+    split = admitted_or_not(admission(packet_form(current), **recalling))
+    if isinstance(split, Admitted) or isinstance(
+        admitted_or_not(admission(packet_form({}), **recalling)), NeedsPartition
+    ):
+        return
+    plan = split.detail["plan"]
+    assert sorted([*plan["oversize"], *(name for part in plan["decisions"] for name in part)]) == sorted(current)
+    for part in plan["decisions"]:
+        admission(packet_form({name: current[name] for name in part}), **recalling).admit()
+    for name in plan["oversize"]:
+        with pytest.raises(NeedsPartition):
+            admission(packet_form({name: current[name]}), **recalling).admit()
+
+
 def test_a_split_plan_groups_the_callers_keys() -> None:
     current = {"a": "word " * 200, "b": "word " * 200, "c": "word " * 200}
     messages = [{"role": "system", "content": "s"}, {"role": "user", "content": json.dumps(current)}]
@@ -117,3 +181,11 @@ def test_a_split_plan_groups_the_callers_keys() -> None:
         admission(messages, [], window=700).admit()
     assert split.value.detail["reason"] == "current_over_budget"
     assert split.value.detail["plan"]["decisions"] == [["a", "b"], ["c"]]
+    assert {part["part"]: part["tokens"] for part in split.value.detail["parts"]}["current.a"] == 204
+
+
+def test_a_key_that_is_too_large_by_itself_is_named() -> None:
+    with pytest.raises(NeedsPartition) as split:
+        admission(packet_form({"a": "word " * 2000, "b": "x", "c": "y"}), [], window=700).admit()
+    assert split.value.detail["plan"]["oversize"] == ["a"]
+    assert split.value.detail["plan"]["decisions"] == [["b", "c"]]
