@@ -84,8 +84,9 @@ LEASE_MS_MAX: Final = 3_600_000
 MESSAGE_BYTES_MAX: Final = 32 * MIB
 ERROR_DETAIL_BYTES_DEFAULT: Final = 6 * KIB
 """Room for an error's detail in trailers that every gRPC client accepts (they cap metadata at 8 KiB)."""
-ERROR_DETAIL_BYTES_MAX: Final = 1 * MIB
-"""Room for it in the trailers of a client that asks for it."""
+ERROR_DETAIL_BYTES_MAX: Final = 4 * MIB
+"""Room for it in the trailers of a client that asks for it: every item of a NeedsPartition with 6,000 of the longest
+names. Beyond it lists are cut, and the detail says how long they were."""
 WIRE_EXPANSION_NUM, WIRE_EXPANSION_DEN = 13, 10
 """Protobuf of a card is never larger than 1.3 times its canonical JSON (measured on generated cards)."""
 

@@ -14,6 +14,7 @@ import numpy as np
 from mn_contract.limits import PACKET_ITEMS_MAX
 from mn_engine.domain.packets import Coverage, Decision, Role, Shares, packet_size
 from mn_engine.recall.rank import Ranking, retrievers
+from mn_engine.recall.required import demanded
 from mn_engine.recall.view import View
 from mn_engine.select.coverage import coverage
 from mn_engine.select.cursor import START, Position
@@ -61,7 +62,7 @@ def select(
     """
     places = np.asarray([view.place(ordinal) for ordinal, _ in required], np.uint32)
     must = tuple(_required(view, places, required))
-    check_required(view, must, budget_bytes)
+    check_required(view, must, budget_bytes, standing=demanded(view, decision)[places])
     room = budget_bytes - packet_size([0, *(item.size for item in must)])  # for sizes of items, at least one
     stances = stances_toward(view, decision)
     pool = Pool(view, ranking, required=places, stances=stances)

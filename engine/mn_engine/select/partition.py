@@ -6,6 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mn_contract.errors import NeedsPartition
 from mn_contract.limits import PACKET_ITEMS_MAX
 from mn_engine.domain.packets import REQUIRED_LABEL, Role, packet_size
@@ -23,8 +26,12 @@ class Sized(Protocol):
     def size(self) -> int: ...
 
 
-def check_required(view: View, items: Sequence[Sized], budget_bytes: int) -> None:
-    """Raises NeedsPartition where the required items do not fit a packet of `budget_bytes`."""
+def check_required(view: View, items: Sequence[Sized], budget_bytes: int, *, standing: NDArray[np.bool_]) -> None:
+    """Raises NeedsPartition where the required items do not fit a packet of `budget_bytes`.
+
+    `standing` says of each item whether the record demands it of the decision: no split takes it out of a packet. What
+    is only named can be split.
+    """
     size = packet_size([item.size for item in items])
     if len(items) > PACKET_ITEMS_MAX:
         reason, told = "too_many_required", f"{len(items)} cards are required and a packet holds {PACKET_ITEMS_MAX}"
@@ -33,8 +40,16 @@ def check_required(view: View, items: Sequence[Sized], budget_bytes: int) -> Non
     else:
         return
     refs = {item.ordinal: view.ref(view.place(item.ordinal)) for item in items}
+    every = [item for item, stands in zip(items, standing, strict=True) if stands]
+    named = [item for item, stands in zip(items, standing, strict=True) if not stands]
+    advice = (
+        "split the decision as the plan says, and carry the results forward"
+        if _fits(every, budget_bytes)
+        else "constraints and obligations alone are too much for it, and stand in every part of a split: name fewer "
+        "topics and claims, resolve or supersede some of them, or give more room"
+    )
     raise NeedsPartition(
-        f"{told}; split the decision as the plan says, and carry the results forward",
+        f"{told}; {advice}",
         detail={
             "reason": reason,
             "budget": budget_bytes,
@@ -42,23 +57,26 @@ def check_required(view: View, items: Sequence[Sized], budget_bytes: int) -> Non
             "items": [
                 {"id": refs[item.ordinal], "bytes": item.size, "why": REQUIRED_LABEL[item.role]} for item in items
             ],
-            "plan": _plan(items, refs, budget_bytes),
+            "plan": {"every_part": [refs[item.ordinal] for item in every], **_plan(every, named, refs, budget_bytes)},
         },
     )
 
 
-def _plan(items: Sequence[Sized], refs: dict[int, str], budget_bytes: int) -> dict[str, Any]:
-    """Packets that each fit, filled in recorded order, and the items that fit into none."""
-    packets: list[list[str]] = []
-    used = 0
+def _plan(
+    every: Sequence[Sized], named: Sequence[Sized], refs: dict[int, str], budget_bytes: int
+) -> dict[str, list[Any]]:
+    """What to name for packets that each fit beside `every`, in recorded order, and what fits into none."""
+    packets: list[list[Sized]] = []
     oversize = []
-    for item in items:
-        if packet_size([item.size]) > budget_bytes:
+    for item in named:
+        if not _fits([*every, item], budget_bytes):
             oversize.append(refs[item.ordinal])
-        elif packets and used + item.size <= budget_bytes and len(packets[-1]) < PACKET_ITEMS_MAX:
-            packets[-1].append(refs[item.ordinal])
-            used += item.size
+        elif packets and _fits([*every, *packets[-1], item], budget_bytes):
+            packets[-1].append(item)
         else:
-            packets.append([refs[item.ordinal]])
-            used = packet_size([item.size])
-    return {"packets": packets, "oversize": oversize}
+            packets.append([item])
+    return {"packets": [[refs[item.ordinal] for item in packet] for packet in packets], "oversize": oversize}
+
+
+def _fits(items: Sequence[Sized], budget_bytes: int) -> bool:
+    return len(items) <= PACKET_ITEMS_MAX and packet_size([item.size for item in items]) <= budget_bytes

@@ -39,7 +39,7 @@ def detail_json(detail: dict[str, Any], bytes_max: int) -> bytes:
     whole = encoded(detail)
     if len(whole) <= bytes_max:
         return whole
-    keep = 64
+    keep = _longest(detail) // 2
     while keep:
         cut: dict[str, int] = {}
         shortened = _shortened(detail, keep, cut, "")
@@ -48,6 +48,13 @@ def detail_json(detail: dict[str, Any], bytes_max: int) -> bytes:
             return short
         keep //= 2
     return encoded({"cut": {"detail": len(whole)}, **{k: v for k, v in detail.items() if isinstance(v, int | float)}})
+
+
+def _longest(value: Any) -> int:
+    """How long the longest list in `value` is."""
+    if isinstance(value, dict):
+        return max((_longest(inner) for inner in value.values()), default=0)
+    return max(len(value), *(_longest(inner) for inner in value)) if isinstance(value, list) and value else 0
 
 
 def _shortened(value: Any, keep: int, cut: dict[str, int], path: str) -> Any:

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from mn.context.working.v1 import card_pb2
 from mn_contract.errors import AmbiguousInvocation, DependencyUnavailable, InvalidInput, NeedsPartition
 from mn_contract.invocations import State
+from mn_contract.limits import EVENT_CARDS_MAX, ID_BYTES_MAX
 from mn_engine.bootstrap import engine_over
 from mn_engine.faces.gate import Gate
 from mn_engine.faces.grpc import GrpcServer
@@ -137,6 +139,25 @@ def test_every_item_that_does_not_fit_is_named_over_the_wire(open_session: Opene
     with pytest.raises(NeedsPartition) as split:
         session.complete("d", messages=MESSAGES, **upstream.arguments)
     assert len(split.value.detail["items"]) == 300
+    assert "cut" not in split.value.detail
+
+
+@pytest.mark.usefixtures("served")
+def test_six_thousand_of_the_longest_names_come_whole(open_session: Opener, upstream: Upstream) -> None:
+    """Invariant 2, up to the documented limit of an error's detail."""
+    long = "x" * (ID_BYTES_MAX - 4)
+    writer = open_session(long)
+    for start in range(0, 6000, EVENT_CARDS_MAX):
+        numbers = range(start, min(start + EVENT_CARDS_MAX, 6000))
+        cards = [
+            card_pb2.Card(id=f"{long}{n:04d}", text=f"rule {n}", kind=card_pb2.CARD_KIND_CONSTRAINT) for n in numbers
+        ]
+        writer._client.record([card_pb2.Event(key=f"e{start}", cards=cards)])
+    with pytest.raises(NeedsPartition) as split:
+        open_session().complete("d", messages=MESSAGES, **upstream.arguments)
+    named = [item["id"] for item in split.value.detail["items"]]
+    assert named == [f"{long}:{long}{n:04d}" for n in range(6000)]
+    assert split.value.detail["plan"]["records"]["every_part"] == named
     assert "cut" not in split.value.detail
 
 

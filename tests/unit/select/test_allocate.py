@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from decimal import Decimal, localcontext
 from itertools import combinations
 
@@ -99,6 +100,10 @@ def test_a_packet_is_within_its_budget_or_names_all_that_is_required(
         assert detail["size"] > budget
         assert [view.resolve(item["id"]) for item in detail["items"]] == [ordinal for ordinal, _ in must]
         check_plan(detail)
+        alone = [ordinal for ordinal, _ in required(view, replace(decision, required=()))]
+        assert [view.resolve(ref) for ref in detail["plan"]["every_part"]] == alone
+        for packet in detail["plan"]["packets"]:
+            selected(view, replace(decision, required=tuple(packet)), budget=budget, shares=wanted)
         return
     assert packet_size([item.size for item in found.items]) <= budget
     assert [(item.ordinal, item.role) for item in found.items if item.role not in OPTIONAL] == must
@@ -106,13 +111,14 @@ def test_a_packet_is_within_its_budget_or_names_all_that_is_required(
 
 
 def check_plan(detail: dict[str, object]) -> None:
-    """Every item is in one packet that fits, or fits in none."""
+    """Every item stands in all parts, or is in one packet that fits beside those, or fits in none."""
     sizes = {item["id"]: item["bytes"] for item in detail["items"]}  # type: ignore[attr-defined]
     budget, plan = detail["budget"], detail["plan"]
     planned = [ref for packet in plan["packets"] for ref in packet]  # type: ignore[index]
-    assert sorted(planned + plan["oversize"]) == sorted(sizes)  # type: ignore[index]
-    assert all(packet_size([sizes[ref] for ref in packet]) <= budget for packet in plan["packets"])  # type: ignore[index]
-    assert all(packet_size([sizes[ref]]) > budget for ref in plan["oversize"])  # type: ignore[index]
+    every = plan["every_part"]  # type: ignore[index]
+    assert sorted(every + planned + plan["oversize"]) == sorted(sizes)  # type: ignore[index]
+    assert all(packet_size([sizes[ref] for ref in every + packet]) <= budget for packet in plan["packets"])  # type: ignore[index]
+    assert all(packet_size([sizes[ref] for ref in [*every, ref]]) > budget for ref in plan["oversize"])  # type: ignore[index]
 
 
 def test_too_many_required_cards_are_refused_with_a_plan() -> None:
@@ -121,7 +127,8 @@ def test_too_many_required_cards_are_refused_with_a_plan() -> None:
     with pytest.raises(NeedsPartition) as caught:
         selected(view, Decision(), budget=1_000_000)
     assert caught.value.detail["reason"] == "too_many_required"
-    assert [len(packet) for packet in caught.value.detail["plan"]["packets"]] == [PACKET_ITEMS_MAX, 1]
+    assert len(caught.value.detail["plan"]["every_part"]) == PACKET_ITEMS_MAX + 1
+    assert caught.value.detail["plan"]["packets"] == []
     assert {item["why"] for item in caught.value.detail["items"]} == {"obligation"}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mn.context.working.v1 import invocation_pb2, working_memory_pb2
+from mn_contract.canonical import encoded
 from mn_contract.errors import InvalidInput, NeedsPartition
 from mn_contract.invocations import State
 from mn_engine.service.operations import OPERATIONS, Shape
@@ -47,5 +48,7 @@ def test_a_detail_too_large_for_small_trailers_says_that_it_was_cut() -> None:
     assert len(small.SerializeToString()) < 8000
     cut = detail_json(error.detail, 6000)
     assert b'"cut":{"items":5000' in cut
+    room = len(encoded(error.detail)) * 9 // 10
+    assert len(detail_json(error.detail, room)) > room // 3, "what has room stays"
     whole = detail_json(error.detail, 1 << 20)
     assert b'"cut"' not in whole
