@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mn_contract.errors import InvalidInput, NotFound
@@ -64,6 +64,7 @@ ACLS = st.builds(Acl, **{name: st.frozensets(st.sampled_from("ab"), max_size=2) 
 
 @SAMPLE
 @given(ACLS, ACLS)
+@example(Acl(), Acl(require_roles=frozenset("a")))
 def test_whom_a_narrower_acl_permits_the_wider_one_permits(acl: Acl, wider: Acl) -> None:
     """Invariant 7: what a card cites is seen by nobody who may not read it."""
     readers = [scope(principal, *roles) for principal in "abc" for roles in ((), "a", "b", "ab")]
