@@ -17,7 +17,6 @@ from mn.context.working.v1 import artifact_pb2
 from mn_contract.errors import (
     AmbiguousInvocation,
     DependencyUnavailable,
-    InvalidInput,
     InvocationInFlight,
     SourceMismatch,
     UnmanagedCall,
@@ -158,17 +157,6 @@ def test_a_turn_that_ends_without_a_call_says_so(
         raise KeyError
     assert "loud" not in caplog.text
     assert "turn failed" not in caplog.text
-
-
-@pytest.mark.parametrize("name", ["num_retries", "cache", "model_fallbacks"])
-def test_a_litellm_that_is_set_to_send_again_is_refused(
-    session: ContextSession, upstream: Upstream, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.setattr(litellm, name, 2, raising=False)
-    with pytest.raises(InvalidInput) as refused:
-        session.complete("d", messages=MESSAGES, **upstream.arguments)
-    assert refused.value.field == f"litellm.{name}"
-    assert upstream.requests == []
 
 
 def _unlike() -> ModuleType:

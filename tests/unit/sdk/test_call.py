@@ -74,7 +74,7 @@ def test_what_cannot_be_managed_is_refused_and_named(field: str, arguments: dict
     assert refused.value.field == field
 
 
-@pytest.mark.parametrize("name", ["extra_body", "user_continue_message", "assistant_continue_message", "anything"])
+@pytest.mark.parametrize("name", ["extra_body", "anything"])
 def test_what_reaches_the_provider_is_counted_and_fingerprinted(name: str) -> None:
     made, plain = call(**{name: {"a": "word " * 1000}}), call()
     assert count(made.asked, model="gpt-4o").upper > count(plain.asked, model="gpt-4o").upper + 1000
