@@ -13,7 +13,7 @@ the engine) asks these functions what may happen, and writes what they return; t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
@@ -130,11 +130,16 @@ class Begun:
     error: AmbiguousInvocation | None = None
 
 
-def begin(newest: Attempt | None, used_retries: frozenset[str], wish: Begin, now_ms: int) -> Begun:
-    """What becomes of `wish`, given the name's newest attempt and the retry identities it has used.
+def spent_retries(attempts: Iterable[Attempt]) -> frozenset[str]:
+    """The retry identities that have led to a dispatch, whatever became of it: none leads to another."""
+    return frozenset(attempt.retry for attempt in attempts if attempt.retry and attempt.request_sha256)
+
+
+def begin(newest: Attempt | None, spent: frozenset[str], wish: Begin, now_ms: int) -> Begun:
+    """What becomes of `wish`, given the name's newest attempt and its retry identities that are spent.
 
     Raises InvocationInFlight where another live worker holds it, IdempotencyConflict where the name was used for
-    another request or the retry identity for an earlier attempt. An outcome nobody can prove comes back as
+    another request or the retry identity for an earlier dispatch. An outcome nobody can prove comes back as
     `Begun.error`.
     """
     if newest is None:
@@ -144,16 +149,19 @@ def begin(newest: Attempt | None, used_retries: frozenset[str], wish: Begin, now
         _check_same_request(newest, wish)
         return Begun(attempt=newest, replayed=True)
     if newest.state is State.FAILED_DEFINITE:
+        _check_unspent(wish, spent)
         return _fresh(wish, newest.attempt + 1, now_ms)
     if newest.state in (State.PREPARED, State.DISPATCHED):
         _check_free(newest, wish, now_ms)
     if newest.state is State.PREPARED:
+        _check_unspent(wish, spent)
         claimed = replace(
             newest,
             epoch=newest.epoch + 1,
             holder=wish.holder,
             lease_until_ms=now_ms + wish.lease_ms,
             fingerprint=wish.fingerprint,
+            retry=wish.retry or newest.retry,  # a claim that supersedes stays the dispatch of the retry that asked it
         )
         return Begun(attempt=claimed, write=(claimed,))
     _check_same_request(newest, wish)
@@ -161,10 +169,7 @@ def begin(newest: Attempt | None, used_retries: frozenset[str], wish: Begin, now
     if not wish.retry or resumes:
         written = () if lost is newest else (lost,)
         return Begun(attempt=lost, write=written, error=ambiguous(lost))
-    if wish.retry in used_retries:
-        raise IdempotencyConflict(
-            f"retry identity {wish.retry!r} was used for an earlier attempt; name a new one", key=wish.retry
-        )
+    _check_unspent(wish, spent)
     again = _fresh(wish, newest.attempt + 1, now_ms)
     return Begun(attempt=again.attempt, write=(move(lost, Command.SUPERSEDE), *again.write))
 
@@ -267,6 +272,13 @@ def _check_free(newest: Attempt, wish: Begin, now_ms: int) -> None:
     # The same holder is a worker that lost its own answer; it may go on (and a dispatch of its own is ambiguous to it).
     if newest.lease_until_ms > now_ms and newest.holder not in (wish.holder, wish.abandoned):
         raise in_flight(newest, now_ms)
+
+
+def _check_unspent(wish: Begin, spent: frozenset[str]) -> None:
+    if wish.retry in spent:
+        raise IdempotencyConflict(
+            f"retry identity {wish.retry!r} has led to a dispatch of this call; name a new one", key=wish.retry
+        )
 
 
 def _check_same_request(newest: Attempt, wish: Begin) -> None:

@@ -12,7 +12,8 @@ from mn_tokens import encodings, openai_chat, openai_tools, unknown
 from mn_tokens.families import Bound, Family, family_of
 from mn_tokens.values import Count
 
-_TEXT_PARTS: Final = frozenset({"text", "refusal", "input_text", "output_text"})
+_TEXT_PARTS: Final = {"text": "text", "refusal": "refusal"}
+"""The parts that a chat completion takes as text, and where their text stands; a refusal is an assistant's only."""
 
 
 def count(request: Mapping[str, Any], *, model: str) -> Count:
@@ -50,7 +51,7 @@ def check_request(request: Mapping[str, Any]) -> None:
     for index, message in enumerate(messages):
         if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
             raise InvalidInput(f"messages[{index}] must be an object with a role", field=f"messages[{index}]")
-        _check_content(message.get("content"), f"messages[{index}].content")
+        _check_content(message, f"messages[{index}].content")
         _check_calls(message, f"messages[{index}]")
     for key in ("tools", "functions"):
         _check_functions(request.get(key), key)
@@ -73,19 +74,22 @@ def _has_schema(request: Mapping[str, Any]) -> bool:
     return isinstance(wanted, Mapping) and wanted.get("type") == "json_schema"
 
 
-def _check_content(content: Any, field: str) -> None:
+def _check_content(message: Mapping[str, Any], field: str) -> None:
+    content = message.get("content")
     if content is None or isinstance(content, str):
         return
     if not isinstance(content, list | tuple) or not content:
         raise InvalidInput(f"{field} must be text, a list of parts or null", field=field)
     for index, part in enumerate(content):
         kind = part.get("type") if isinstance(part, Mapping) else None
-        if not isinstance(kind, str) or kind not in _TEXT_PARTS:
+        known = isinstance(kind, str) and kind in _TEXT_PARTS
+        if not known or (kind == "refusal" and message["role"] != "assistant"):
             raise InvalidInput(
-                f"{field} holds a part of type {kind!r:.40}, whose tokens cannot be counted; only text parts can",
+                f"{field} holds a part of type {kind!r:.40}, whose tokens cannot be counted; only text parts can: "
+                "of type 'text', or an assistant's 'refusal'",
                 field=field,
             )
-        if not isinstance(part.get("refusal" if kind == "refusal" else "text"), str):
+        if not isinstance(part.get(_TEXT_PARTS[str(kind)]), str):
             raise InvalidInput(f"{field}[{index}] is a text part without text", field=f"{field}[{index}]")
 
 

@@ -35,7 +35,7 @@ def begin_invocation(engine: Engine, scope: Scope, call: Call, *, wish: Begin) -
     decided: list[Begun] = []
 
     def decide(known: Invocations) -> tuple[Attempt, ...]:
-        begun = begin(known.newest, known.used_retries, wish, _now_ms(engine))
+        begun = begin(known.newest, known.spent_retries, wish, _now_ms(engine))
         if not begun.replayed:
             engine.store.run(scope.run_key).check_writable()
         decided[:] = [begun]

@@ -185,7 +185,6 @@ class MemoryStore:
             return Invocations(
                 newest=mine[max(mine)] if mine else None,
                 by_attempt=mine,
-                used_retries=frozenset(attempt.retry for attempt in mine.values() if attempt.retry),
                 run_calls=sum(
                     attempt.state in MAY_BE_BILLED for named in rows.attempts.values() for attempt in named.values()
                 ),

@@ -28,7 +28,7 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
-from mn_contract.invocations import Attempt
+from mn_contract.invocations import Attempt, spent_retries
 from mn_engine.domain.access import Acl
 from mn_engine.domain.artifacts import Artifact
 from mn_engine.domain.cards import StoredCard
@@ -103,9 +103,13 @@ class Invocations:
 
     newest: Attempt | None
     by_attempt: dict[int, Attempt]
-    used_retries: frozenset[str]
     run_calls: int
     """Attempts of the whole run, by any principal, whose state is in MAY_BE_BILLED."""
+
+    @property
+    def spent_retries(self) -> frozenset[str]:
+        """Its retry identities that have led to a dispatch."""
+        return spent_retries(self.by_attempt.values())
 
 
 DecideInvocation = Callable[[Invocations], tuple[Attempt, ...]]

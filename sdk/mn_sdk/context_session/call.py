@@ -1,49 +1,25 @@
 """A model call as it was asked for: what is sent and billed, what only steers the sending, and what is refused.
 
-Whatever is refused is refused before anything is claimed or sent. What would change the request after it was counted is
-among it (invariant 11), and, because one dispatch is one send, whatever would send again, elsewhere or not at all
-(fallbacks, caches, streams for now); retries are forced to none (invariant 10).
+Whatever is refused is refused before anything is claimed or sent; `steering` lists it, and why. Retries are forced to
+none (invariant 10).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from mn_contract.canonical import digest
 from mn_contract.errors import InvalidInput
 from mn_sdk.context_session.histories import check_history
+from mn_sdk.context_session.steering import DROPPED, REFUSED, STEERING
 from mn_tokens import check_request
 
-_STEERING: Final = frozenset({
-    "api_key", "api_base", "base_url", "api_version", "organization", "timeout", "request_timeout", "client", "headers",
-    "extra_headers", "default_headers", "ssl_verify", "num_retries", "max_retries", "metadata", "logger_fn",
-    "litellm_call_id", "litellm_logging_obj", "verbose", "model_info", "proxy_server_request",
-    "litellm_metadata", "litellm_trace_id", "preset_cache_key", "no-log", "caching", "cache", "retry_policy",
-    "retry_strategy", "model_list", "stream_options", "shared_session", "litellm_params", "specific_deployment",
-    "azure_ad_token", "azure_ad_token_provider", "vertex_credentials", "aws_access_key_id", "aws_secret_access_key",
-    "aws_session_token",
-})  # fmt: skip
-"""Arguments that steer the sending and are no part of what is asked; credentials are among them."""
-
-_REFUSED: Final = {
-    "stream": "streaming is not managed; leave `stream` out",
-    "fallbacks": "a fallback would be a second, uncounted send; call again yourself, under another name",
-    "context_window_fallback_dict": "a fallback would be a second, uncounted send",
-    "content_policy_fallbacks": "a fallback would be a second, uncounted send",
-    "context_window_fallbacks": "a fallback would be a second, uncounted send",
-    "caching": "the journal replays responses; a cache beside it would hide calls",
-    "cache": "the journal replays responses; a cache beside it would hide calls",
-    "models": "the request was counted for one model; call again yourself, under another name",
-    "prompt_id": "a stored prompt would be added after the request was counted; put its text into the messages",
-    "vector_store_ids": "what is found would be added after the request was counted; put it into the messages",
-    "roles": "a prompt template would be added after the request was counted; put it into the messages",
-}
 _OVERRIDING: Final = (
     "messages", "model", "tools", "functions", "tool_choice", "function_call", "response_format", "max_tokens",
-    "max_completion_tokens", "max_output_tokens", "input", "prompt", "extra_body", *_REFUSED,
+    "max_completion_tokens", "max_output_tokens", "input", "prompt", "extra_body", *REFUSED,
 )  # fmt: skip
 """What `extra_body` cannot hold: it is laid over the request that was counted."""
 _OUTPUT: Final = ("max_tokens", "max_completion_tokens")
@@ -79,7 +55,7 @@ class ModelCall:
 
     def arguments(self, *, timeout: float) -> dict[str, Any]:
         """What litellm is given."""
-        kept = {name: value for name, value in self.steering.items() if name not in ("request_timeout", "logger_fn")}
+        kept = {name: value for name, value in self.steering.items() if name not in DROPPED}
         return {**kept, **self.asked, "num_retries": 0, "max_retries": 0, "timeout": timeout}
 
     def digest(self) -> str:
@@ -97,15 +73,16 @@ def read_call(arguments: Mapping[str, Any], *, response_format: Any) -> ModelCal
                 "response_format must be an object, or a class that has a schema", field="response_format"
             )
         given["response_format"] = response_format
-    for name, why in _REFUSED.items():
-        if given.get(name):
+    for name, why in REFUSED.items():
+        if given.pop(name, None):  # what is off is not sent either: litellm may take even that for a wish
             raise InvalidInput(f"{name} cannot be used in a managed call: {why}", field=name)
     _check_model(given.get("model"))
     _check_sizes(given)
     _check_body(given.get("extra_body", {}))
-    asked = {name: value for name, value in given.items() if name not in _STEERING and name != "stream"}
-    steering = {name: value for name, value in given.items() if name in _STEERING}
+    asked = {name: value for name, value in given.items() if name not in STEERING}
+    steering = {name: value for name, value in given.items() if name in STEERING}
     check_request(asked)
+    _check_tools(given.get("tools", ()))
     call = ModelCall(asked=asked, steering=steering)
     try:
         call.digest()
@@ -130,6 +107,16 @@ def _check_sizes(given: Mapping[str, Any]) -> None:
     number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     if not number or not (math.isfinite(seconds) and 0 < seconds <= _TIMEOUT_SECONDS_MAX):
         raise InvalidInput(f"timeout must be seconds, more than 0 and at most {_TIMEOUT_SECONDS_MAX}", field="timeout")
+
+
+def _check_tools(tools: Sequence[Mapping[str, Any]]) -> None:
+    for index, tool in enumerate(tools):
+        if tool.get("type") == "mcp":
+            raise InvalidInput(
+                f"tools[{index}] names an MCP server, whose tools and their results would be added after the request "
+                "was counted; describe its functions instead, and call them yourself",
+                field=f"tools[{index}]",
+            )
 
 
 def _check_body(body: Any) -> None:

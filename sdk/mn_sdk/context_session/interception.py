@@ -19,6 +19,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
 from mn_contract.errors import DependencyUnavailable, UnmanagedCall
+from mn_sdk.context_session.wiretap import within_dispatch
 
 _lock: Final = threading.Lock()
 _originals: Final[dict[str, Any]] = {}
@@ -73,7 +74,8 @@ def enter(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
     turn = ambient()
     if turn is None:
-        return _originals["completion"](*args, **kwargs)
+        with within_dispatch(kwargs.get("logger_fn")):
+            return _originals["completion"](*args, **kwargs)
     return turn.call(_named(args, kwargs))
 
 
@@ -83,7 +85,8 @@ async def aenter(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
     turn = ambient()
     if turn is None:
-        return await _originals["acompletion"](*args, **kwargs)
+        with within_dispatch(kwargs.get("logger_fn")):
+            return await _originals["acompletion"](*args, **kwargs)
     return await turn.acall(_named(args, kwargs))
 
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 from mn_contract.canonical import encoded
 from mn_contract.errors import InvalidInput
 from mn_sdk.context_session.outcome import Answered, Outcome, Unusable, judge
+from mn_sdk.context_session.steering import SETTINGS
 from mn_sdk.context_session.wiretap import Exchange, recording
 
 _REMARKS: Final = (
@@ -66,12 +67,12 @@ def _hush() -> None:
 
 
 def check_settings() -> None:
-    """Raises InvalidInput where litellm itself is set to send again or not at all."""
+    """Raises InvalidInput where litellm itself is set to send something else than what was counted, or again."""
     litellm = load()
-    for name in ("num_retries", "cache", "model_fallbacks", "fallbacks", "default_fallbacks"):
+    for name, why in SETTINGS.items():
         if getattr(litellm, name, None):
             raise InvalidInput(
-                f"litellm.{name} is set: a managed call is one send, and the journal does the replaying. Unset it",
+                f"litellm.{name} is set and a managed call cannot be made with it: {why}. Unset it",
                 field=f"litellm.{name}",
             )
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar, Token
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar, Token, copy_context
+from functools import partial
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from mn_contract.errors import UnmanagedCall
 from mn_sdk.context_session import provider
@@ -63,14 +64,26 @@ class Turn:
             raise UnmanagedCall("a turn stands within a turn; end the outer one first", name=self.name)
         self._dispatcher.lifetime.check()
         provider.load()
-        self._token = _ambient.set(self)
+        with self._lock:
+            if self._token is not None:
+                raise UnmanagedCall(
+                    f"turn {self.name!r} is entered already; begin one of its own in each thread or task",
+                    name=self.name,
+                )
+            self._token = _ambient.set(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._token is not None:
-            _ambient.reset(self._token)
+            try:
+                _ambient.reset(self._token)
+            except ValueError as elsewhere:  # where it is ambient can only be left from there
+                raise UnmanagedCall(
+                    f"turn {self.name!r} was entered in another thread or task; leave it where it was entered",
+                    name=self.name,
+                ) from elsewhere
             self._token = None
         if kind is None and not self._taken:
             import logging
@@ -137,15 +150,24 @@ def _read(arguments: Mapping[str, Any]) -> ModelCall:
 
 
 async def _in_thread(function: Callable[..., T], *args: Any, undo: Callable[[T], None] | None = None) -> T:
-    """Runs what may block. A cancelled task still waits for it, and for `undo` of its result, so that the journal is
-    never left in the middle."""
+    """Runs what may block. A cancelled task still waits for it, and for `undo` of its result, however often it is
+    cancelled meanwhile, so that the journal is never left in the middle."""
     import asyncio  # it takes longer to load than all of the session, and most sessions do without
 
-    running = asyncio.ensure_future(asyncio.to_thread(function, *args))
+    def start(function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        # No task of its own: a loop that ends cancels every task, and what the thread did would be lost.
+        return asyncio.get_running_loop().run_in_executor(None, partial(copy_context().run, function, *args))
+
+    async def finish(running: asyncio.Future[Any]) -> None:
+        while not running.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([running])
+
+    running = start(function, *args)
     try:
-        return await asyncio.shield(running)
+        return cast(T, await asyncio.shield(running))
     except asyncio.CancelledError:
-        await asyncio.wait([running])
-        if undo is not None and not running.cancelled() and running.exception() is None:
-            await asyncio.to_thread(undo, running.result())
+        await finish(running)
+        if undo is not None and running.exception() is None:
+            await finish(start(undo, running.result()))
         raise

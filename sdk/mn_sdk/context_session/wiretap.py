@@ -4,6 +4,10 @@
 outside of a recording the clients behave as ever. A second request to the same address within one dispatch is refused
 before it leaves: one dispatch is one send (invariant 10), whatever retries somebody configured. For the same reason
 redirects are not followed: the client would send again below of what is watched here.
+
+litellm may itself call a model in a dispatch, from a thread of its own as well, where no context tells whose it is, but
+the dispatch's logger, which it hands on. `within_dispatch` lets the first such call pass (an asynchronous completion
+makes a synchronous one) and refuses the next: a fan-out or fallback, to whatever address.
 """
 
 from __future__ import annotations
@@ -20,6 +24,8 @@ from mn_contract.errors import UnmanagedCall
 
 _MODULES: Final = ("httpx", "httpx2")
 _current: Final[ContextVar[Exchange | None]] = ContextVar("mn_exchange", default=None)
+_calling: Final[ContextVar[Exchange | None]] = ContextVar("mn_exchange_calling", default=None)
+"""The exchange whose inner call this context is in."""
 _lock: Final = threading.Lock()
 _tapped: Final[set[str]] = set()
 
@@ -33,16 +39,26 @@ class Exchange:
         self.body: bytes | None = None
         self.failure: BaseException | None = None
         self.about_to_send = False
+        self._lock = threading.Lock()
         self._addresses: set[str] = set()
+        self._called = False
+
+    def calling(self) -> None:
+        """litellm calls a model within the dispatch. Raises UnmanagedCall where one was called before."""
+        with self._lock:
+            if self._called or self.about_to_send:
+                raise UnmanagedCall("a second model call within one dispatch was stopped; one dispatch is one send")
+            self._called = True
 
     def sending(self, request: Any) -> None:
         """A request is about to leave. Raises UnmanagedCall for the second one to an address."""
         address = f"{request.method} {request.url}"
-        if address in self._addresses:
-            raise UnmanagedCall("a second request within one dispatch was stopped; retries belong to the caller")
-        self._addresses.add(address)
-        self.sent += 1
-        self.status, self.body, self.failure = None, None, None
+        with self._lock:
+            if address in self._addresses:
+                raise UnmanagedCall("a second request within one dispatch was stopped; retries belong to the caller")
+            self._addresses.add(address)
+            self.sent += 1
+            self.status, self.body, self.failure = None, None, None
 
     def received(self, response: Any, *, streamed: bool) -> None:
         """An answer came; where it is streamed its body is still to be read."""
@@ -69,6 +85,28 @@ def recording(exchange: Exchange) -> Iterator[None]:
         yield
     finally:
         _current.reset(token)
+
+
+@contextmanager
+def within_dispatch(logger: Any) -> Iterator[None]:
+    """Around a model call of litellm's that no turn manages; `logger` is its `logger_fn`. Raises UnmanagedCall for the
+    second one in a dispatch."""
+    exchange = _current.get() or _owner(logger)
+    if exchange is None or _calling.get() is exchange:
+        yield
+        return
+    exchange.calling()
+    token = _calling.set(exchange)
+    try:
+        with recording(exchange):
+            yield
+    finally:
+        _calling.reset(token)
+
+
+def _owner(logger: Any) -> Exchange | None:
+    owner = getattr(logger, "__self__", None)
+    return owner if isinstance(owner, Exchange) else None
 
 
 def _tap() -> None:

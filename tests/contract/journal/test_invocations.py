@@ -120,6 +120,38 @@ def test_a_retry_identity_is_used_once(workers: Workers) -> None:
         begin(journal, retry="r1")
 
 
+def test_a_retry_that_takes_over_a_dead_workers_claim_is_spent(workers: Workers) -> None:
+    begin(workers.worker("w1"))
+    workers.dead.add("w1")
+    second = workers.worker("w2")
+    attempt = dispatched(second, retry="r1")
+    assert (attempt.attempt, attempt.retry) == (1, "r1")
+    second.lose(attempt, evidence="timeout")
+    with pytest.raises(AmbiguousInvocation):
+        begin(second, retry="r1")
+    second.lose(dispatched(second, retry="r2"), evidence="timeout")
+    with pytest.raises(IdempotencyConflict):
+        begin(second, retry="r1")
+
+
+def test_a_retry_is_spent_where_a_later_one_was_declined(workers: Workers) -> None:
+    journal = workers.worker("w1")
+    journal.lose(dispatched(journal), evidence="timeout")
+    journal.lose(dispatched(journal, retry="r1"), evidence="timeout")
+    journal.fail(dispatched(journal, retry="r2"), evidence="declined with 429")
+    for spent in ("r1", "r2"):
+        with pytest.raises(IdempotencyConflict):
+            begin(journal, retry=spent)
+    assert dispatched(journal, retry="r3").attempt == 4
+
+
+def test_a_retry_that_never_left_may_be_named_again(workers: Workers) -> None:
+    journal = workers.worker("w1")
+    journal.lose(dispatched(journal), evidence="timeout")
+    journal.fail(begin(journal, retry="r1"), evidence="not sent")
+    assert dispatched(journal, retry="r1").attempt == 3
+
+
 def test_what_was_not_executed_may_be_called_again_with_anything(workers: Workers) -> None:
     journal = workers.worker("w1")
     journal.fail(dispatched(journal), evidence="declined with 429")

@@ -19,7 +19,7 @@ def begin_it(store: Store, name: str = "n", *, principal: str = "ada", holder: s
     wish = Begin(name=name, holder=holder, lease_ms=1000, fingerprint=PRINT, retry=retry)
 
     def decide(known: Invocations) -> tuple[Attempt, ...]:
-        return begin(known.newest, known.used_retries, wish, 0).write
+        return begin(known.newest, known.spent_retries, wish, 0).write
 
     return store.decide_invocation(KEY, principal, name, decide)[-1]
 
@@ -36,9 +36,7 @@ def dispatch_it(store: Store, name: str = "n", *, principal: str = "ada", epoch:
 
 def test_nothing_is_known_of_a_new_name(store: Store) -> None:
     open_run(store)
-    assert store.invocations(KEY, "ada", "n") == Invocations(
-        newest=None, by_attempt={}, used_retries=frozenset(), run_calls=0
-    )
+    assert store.invocations(KEY, "ada", "n") == Invocations(newest=None, by_attempt={}, run_calls=0)
 
 
 def test_each_decision_sees_what_the_last_one_stored(store: Store) -> None:
@@ -81,13 +79,15 @@ def test_all_of_a_decision_is_stored(store: Store) -> None:
     begin_it(store)
     dispatch_it(store)
     wish = Begin(name="n", holder="w2", lease_ms=1, fingerprint=PRINT, retry="r1", abandoned="w")
-    store.decide_invocation(KEY, "ada", "n", lambda known: begin(known.newest, known.used_retries, wish, 5000).write)
+    store.decide_invocation(KEY, "ada", "n", lambda known: begin(known.newest, known.spent_retries, wish, 5000).write)
     known = store.invocations(KEY, "ada", "n")
     assert {number: attempt.state for number, attempt in known.by_attempt.items()} == {
         1: State.SUPERSEDED,
         2: State.PREPARED,
     }
-    assert known.used_retries == frozenset({"r1"})
+    assert known.spent_retries == frozenset(), "nothing of it has been dispatched"
+    dispatch_it(store)
+    assert store.invocations(KEY, "ada", "n").spent_retries == frozenset({"r1"})
 
 
 def test_calls_that_may_be_billed_are_counted_over_the_whole_run(store: Store) -> None:

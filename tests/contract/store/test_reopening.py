@@ -46,7 +46,7 @@ def fill(store: Store) -> None:
     wish = Begin(name="n", holder="w", lease_ms=5, fingerprint=PRINT)
 
     def decide(known: Invocations) -> object:
-        return begin(known.newest, known.used_retries, wish, 0).write
+        return begin(known.newest, known.spent_retries, wish, 0).write
 
     store.decide_invocation(KEY, "ada", "n", decide)  # type: ignore[arg-type]
 

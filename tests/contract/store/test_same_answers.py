@@ -154,7 +154,7 @@ class SameAnswers(RuleBasedStateMachine):
         wish = Begin(name=name, holder=holder, lease_ms=3, fingerprint=sha(name.encode()))
 
         def decide(known: Invocations) -> Any:
-            return begin(known.newest, known.used_retries, wish, now).write
+            return begin(known.newest, known.spent_retries, wish, now).write
 
         self.both(lambda store: store.decide_invocation(key, owner, name, decide))
         self.both(lambda store: store.invocations(key, owner, name))

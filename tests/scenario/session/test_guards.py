@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -17,14 +18,14 @@ from mn.context.working.v1 import artifact_pb2
 from mn_contract.errors import (
     AmbiguousInvocation,
     DependencyUnavailable,
-    InvalidInput,
     InvocationInFlight,
     SourceMismatch,
     UnmanagedCall,
 )
-from mn_contract.invocations import State
+from mn_contract.invocations import Attempt, State
 from mn_sdk.client import WorkingMemoryClient, runtime_client
 from mn_sdk.context_session import AsyncContextSession, ContextSession, interception, provider
+from mn_sdk.context_session.journal.sqlite import SqliteInvocations
 from mn_sdk.context_session.wiretap import Exchange, recording
 from tests.scenario.session.upstream import Upstream
 
@@ -160,17 +161,6 @@ def test_a_turn_that_ends_without_a_call_says_so(
     assert "turn failed" not in caplog.text
 
 
-@pytest.mark.parametrize("name", ["num_retries", "cache", "model_fallbacks"])
-def test_a_litellm_that_is_set_to_send_again_is_refused(
-    session: ContextSession, upstream: Upstream, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.setattr(litellm, name, 2, raising=False)
-    with pytest.raises(InvalidInput) as refused:
-        session.complete("d", messages=MESSAGES, **upstream.arguments)
-    assert refused.value.field == f"litellm.{name}"
-    assert upstream.requests == []
-
-
 def _unlike() -> ModuleType:
     module = ModuleType("litellm")
     module.completion = lambda prompt: prompt  # type: ignore[attr-defined]
@@ -260,3 +250,56 @@ async def test_a_task_that_is_cancelled_during_its_call_leaves_it_ambiguous(tmp_
         newest = session.session.journal.invocations.newest("d")
         assert newest is not None
         assert newest.state is State.AMBIGUOUS
+
+
+@pytest.mark.parametrize("ending", ["task", "loop"])
+@pytest.mark.parametrize("cancels", [1, 2, 5])
+async def test_a_task_that_is_cancelled_before_its_request_left_leaves_the_call_free(
+    tmp_path: Path, upstream: Upstream, monkeypatch: pytest.MonkeyPatch, cancels: int, ending: str
+) -> None:
+    """However often, and with all else in the loop: DISPATCHED and never sent would be ambiguous for ever."""
+    dispatched, release = threading.Event(), threading.Event()
+
+    durably = SqliteInvocations.dispatch
+
+    def slow(journal: SqliteInvocations, attempt: Attempt, **options: Any) -> Attempt:
+        moved = durably(journal, attempt, **options)
+        dispatched.set()
+        release.wait(30)
+        return moved
+
+    monkeypatch.setattr(SqliteInvocations, "dispatch", slow)
+    async with AsyncContextSession(tmp_path, job_id="j", run_id="r", principal="p") as session:
+        invocations = session.session.journal.invocations
+        before = asyncio.all_tasks()
+        call = asyncio.create_task(session.complete("d", messages=MESSAGES, **upstream.arguments))
+        await asyncio.to_thread(dispatched.wait, 30)
+        for _ in range(cancels):
+            for task in [call] if ending == "task" else asyncio.all_tasks() - before:
+                task.cancel()
+            await asyncio.sleep(0.01)
+        release.set()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        newest = invocations.newest("d")
+        assert newest is not None
+        assert newest.state is State.FAILED_DEFINITE
+    assert upstream.requests == []
+
+
+def _elsewhere(act: Callable[[], Any]) -> Any:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(act).result(30)
+
+
+def test_a_turn_is_left_where_it_was_entered(session: ContextSession, upstream: Upstream) -> None:
+    turn = session.turn("d")
+    with turn:
+        with pytest.raises(UnmanagedCall, match="another thread or task"):
+            _elsewhere(lambda: turn.__exit__(None, None, None))
+        with pytest.raises(UnmanagedCall, match="entered already"):
+            _elsewhere(turn.__enter__)
+        litellm.completion(messages=MESSAGES, **upstream.arguments)
+    with session.turn("e"):
+        litellm.completion(messages=MESSAGES, **upstream.arguments)
+    assert len(upstream.requests) == 2

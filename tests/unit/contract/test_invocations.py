@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mn_contract.errors import AmbiguousInvocation, IdempotencyConflict, InvocationInFlight, NotFound, StaleRevision
+from mn_contract.errors import (
+    AmbiguousInvocation,
+    ContextError,
+    IdempotencyConflict,
+    InvocationInFlight,
+    NotFound,
+    StaleRevision,
+)
 from mn_contract.invocations import (
     MAY_BE_BILLED,
     TRANSITIONS,
@@ -21,6 +29,7 @@ from mn_contract.invocations import (
     move,
     reconcile,
     respond,
+    spent_retries,
 )
 
 F, G = "f" * 64, "a" * 64
@@ -130,3 +139,78 @@ def test_no_sequence_of_commands_dispatches_an_attempt_twice_or_forgets_that_it_
         if before in MAY_BE_BILLED and current.state not in MAY_BE_BILLED:
             assert command is Command.FAIL, "only a proof that nothing was executed unbills an attempt"
     assert dispatches <= 1
+
+
+class History:
+    """A name's attempts as any journal keeps them, and what each retry identity has dispatched."""
+
+    def __init__(self) -> None:
+        self.attempts: dict[int, Attempt] = {}
+        self.claims: list[Attempt] = []
+        self.dispatches: Counter[str] = Counter()
+
+    @property
+    def newest(self) -> Attempt | None:
+        return self.attempts[max(self.attempts)] if self.attempts else None
+
+    def begin(self, wish: Begin, now_ms: int) -> None:
+        begun = begin(self.newest, spent_retries(self.attempts.values()), wish, now_ms)
+        self.write(*begun.write)
+        if begun.error is None and not begun.replayed:
+            self.claims.append(begun.attempt)
+
+    def write(self, *attempts: Attempt) -> None:
+        self.attempts.update({one.attempt: one for one in attempts})
+
+    def act(self, action: str, claim: Attempt, now_ms: int) -> None:
+        """What the worker of a claim does, or somebody who settles the call."""
+        stored = self.attempts[claim.attempt]
+        if action == "dispatch":
+            self.write(dispatch(stored, epoch=claim.epoch, request_sha256=G))
+            self.dispatches[self.attempts[claim.attempt].retry] += 1
+        elif action == "respond":
+            self.write(respond(stored, b"r", usable=True))
+        elif action in ("fail", "lose"):
+            self.write(move(stored, Command(action), evidence="e"))
+        else:
+            response = b"r" if action == "find" else None
+            self.write(reconcile(self.newest, response=response, evidence="e", now_ms=now_ms, abandoned=""))
+
+
+STEPS = st.one_of(
+    st.builds(wish, st.sampled_from(["w1", "w2"]), retry=st.sampled_from(["", "a", "b"]), abandoned=st.just("w1")),
+    st.tuples(st.sampled_from(["dispatch", "respond", "fail", "lose", "find", "disprove"]), st.integers(0, 3)),
+)
+
+
+@given(st.lists(st.tuples(STEPS, st.sampled_from([1, 2000])), max_size=24))
+def test_no_history_dispatches_a_retry_identity_twice(steps: list[tuple[Begin | tuple[str, int], int]]) -> None:
+    """A worker that ends says nothing more, at any point: its claim is abandoned, or its lease runs out."""
+    history, now_ms = History(), 0
+    for step, passed_ms in steps:
+        now_ms += passed_ms
+        try:
+            if isinstance(step, Begin):
+                history.begin(step, now_ms)
+            elif history.claims:
+                history.act(step[0], history.claims[-1 - step[1] % len(history.claims)], now_ms)
+        except ContextError:
+            continue
+    assert all(count == 1 for retry, count in history.dispatches.items() if retry)
+
+
+def test_a_retry_that_takes_a_claim_over_is_spent_by_its_dispatch() -> None:
+    claimed = begin(attempt(State.PREPARED), frozenset(), wish("w2", retry="a", abandoned="w1"), 0).attempt
+    sent = dispatch(claimed, epoch=claimed.epoch, request_sha256=G)
+    assert spent_retries([sent]) == {"a"}
+    lost = move(sent, Command.LOSE, evidence="e")
+    assert isinstance(begin(lost, spent_retries([lost]), wish("w2", retry="a"), 0).error, AmbiguousInvocation)
+
+
+def test_a_retry_whose_dispatch_was_declined_is_spent_and_one_that_never_left_is_not() -> None:
+    declined = attempt(State.FAILED_DEFINITE, retry="a", request_sha256=G)
+    with pytest.raises(IdempotencyConflict):
+        begin(declined, spent_retries([declined]), wish(retry="a"), 0)
+    assert begin(declined, spent_retries([declined]), wish(), 0).attempt.attempt == 2
+    unsent = replace(declined, request_sha256="")
+    assert begin(unsent, spent_retries([unsent]), wish(retry="a"), 0).attempt.attempt == 2

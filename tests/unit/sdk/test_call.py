@@ -28,6 +28,13 @@ def call(**arguments: Any) -> ModelCall:
         ("messages[0].content", {"messages": [{"role": "user", "content": []}]}),
         ("messages[0].content", {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}]}),
         ("messages[0].content[0]", {"messages": [{"role": "user", "content": [{"type": "text", "text": {"a": 1}}]}]}),
+        *(
+            (
+                "messages[0].content",
+                {"messages": [{"role": "user", "content": [{"type": kind, kind: "x", "text": "x"}]}]},
+            )
+            for kind in ("input_text", "output_text", "refusal", "thinking")
+        ),
         ("messages[0]", {"messages": [{"role": ["user"], "content": "x"}]}),
         (
             "messages[1].tool_calls[0]",
@@ -74,11 +81,16 @@ def test_what_cannot_be_managed_is_refused_and_named(field: str, arguments: dict
     assert refused.value.field == field
 
 
-@pytest.mark.parametrize("name", ["extra_body", "user_continue_message", "assistant_continue_message", "anything"])
+@pytest.mark.parametrize("name", ["extra_body", "anything"])
 def test_what_reaches_the_provider_is_counted_and_fingerprinted(name: str) -> None:
     made, plain = call(**{name: {"a": "word " * 1000}}), call()
     assert count(made.asked, model="gpt-4o").upper > count(plain.asked, model="gpt-4o").upper + 1000
     assert made.digest() != plain.digest()
+
+
+def test_an_assistants_refusal_is_text() -> None:
+    refused = {"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}, {"type": "text", "text": "x"}]}
+    assert call(messages=[USER, refused, USER]).asked["messages"][1] == refused
 
 
 def test_a_body_may_hold_what_no_rule_manages() -> None:

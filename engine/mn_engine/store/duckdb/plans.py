@@ -132,7 +132,6 @@ def invocations_of(by_attempt: dict[int, Attempt], run_calls: int) -> Invocation
     return Invocations(
         newest=by_attempt[max(by_attempt)] if by_attempt else None,
         by_attempt=by_attempt,
-        used_retries=frozenset(attempt.retry for attempt in by_attempt.values() if attempt.retry),
         run_calls=run_calls,
     )
 

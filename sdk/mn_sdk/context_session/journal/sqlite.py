@@ -159,7 +159,10 @@ class SqliteInvocations:
         return _attempt(attempt.name, row)
 
     def _retries(self, connection: sqlite3.Connection, name: str) -> frozenset[str]:
-        rows = connection.execute(f"SELECT retry FROM attempts WHERE {_KEY} AND retry <> ''", self._key(name))
+        # `spent_retries` of mn_contract.invocations, without a look at the responses.
+        rows = connection.execute(
+            f"SELECT retry FROM attempts WHERE {_KEY} AND retry <> '' AND request_sha256 <> ''", self._key(name)
+        )
         return frozenset(retry for (retry,) in rows)
 
     def _calls(self, connection: sqlite3.Connection) -> int:

@@ -1,0 +1,60 @@
+"""What steers a send by litellm and is no part of what is asked: what a managed call takes, and why not the rest.
+
+One dispatch is one send of the request that was counted (invariants 10 and 11). So whatever sends again, elsewhere, or
+something else, is refused before anything is claimed. What only repeats a failed send is dropped instead: a Router
+hands it on unasked, and its wish is served by a retry of the caller's. A mock (`mock_response` and its like) stays, for
+it sends nothing; it is fingerprinted with the rest, so what it made up is never replayed to a call without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+STEERING: Final = frozenset({
+    "api_key", "api_base", "base_url", "api_version", "organization", "timeout", "request_timeout", "client", "headers",
+    "extra_headers", "default_headers", "ssl_verify", "num_retries", "max_retries", "metadata", "logger_fn",
+    "litellm_call_id", "litellm_logging_obj", "verbose", "model_info", "proxy_server_request",
+    "litellm_metadata", "litellm_trace_id", "preset_cache_key", "no-log", "caching", "cache", "retry_policy",
+    "retry_strategy", "stream_options", "shared_session",
+    "azure_ad_token", "azure_ad_token_provider", "vertex_credentials", "aws_access_key_id", "aws_secret_access_key",
+    "aws_session_token",
+})  # fmt: skip
+"""Arguments that steer the sending and are no part of what is asked; credentials are among them."""
+
+DROPPED: Final = frozenset({"request_timeout", "logger_fn", "retry_policy", "retry_strategy"})
+"""Of these, the ones that litellm is not given: our own stand in their place, or nothing does."""
+
+_FALLBACK: Final = "a fallback would be a second, uncounted send; call again yourself, under another name"
+_CACHE: Final = "the journal replays responses; a cache beside it would hide calls"
+_MODEL: Final = "the request was counted for one model; name another as `model`, in a call of its own"
+_LATER: Final = "it would be added after the request was counted; put its text into the messages"
+_FORM: Final = "a managed call is one chat completion; call litellm.completion or litellm.acompletion as they are"
+
+REFUSED: Final[Mapping[str, str]] = {
+    "stream": "streaming is not managed; leave `stream` out",
+    **dict.fromkeys(
+        ("fallbacks", "default_fallbacks", "context_window_fallbacks", "context_window_fallback_dict",
+         "content_policy_fallbacks"), _FALLBACK),
+    **dict.fromkeys(("caching", "cache"), _CACHE),
+    **dict.fromkeys(
+        ("models", "model_list", "deployments", "deployment_id", "model_alias_map", "litellm_params",
+         "fastest_response"), _MODEL),
+    **dict.fromkeys(
+        ("prompt_id", "vector_store_ids", "knowledge_bases", "litellm_system_prompt", "roles", "custom_prompt_dict",
+         "initial_prompt_value", "final_prompt_value", "bos_token", "eos_token", "ensure_alternating_roles",
+         "user_continue_message", "assistant_continue_message"), _LATER),
+    **dict.fromkeys(("acompletion", "async_call", "text_completion", "atext_completion"), _FORM),
+}  # fmt: skip
+"""Arguments that a managed call cannot have (unless they are off or empty), and why."""
+
+SETTINGS: Final[Mapping[str, str]] = {
+    "num_retries": "one dispatch is one send; call again yourself, with `retry`",
+    **dict.fromkeys(
+        ("fallbacks", "default_fallbacks", "model_fallbacks", "context_window_fallbacks", "content_policy_fallbacks"),
+        _FALLBACK),
+    "cache": _CACHE,
+    "model_alias_map": _MODEL,
+    **dict.fromkeys(("custom_prompt_dict", "modify_params", "add_function_to_prompt"), _LATER),
+}  # fmt: skip
+"""What must not be set on litellm itself while a managed call is made, and why."""
