@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import os
 import re
 from collections.abc import Mapping
@@ -13,38 +12,16 @@ from typing import Any, Final
 
 import yaml
 
+from mn_contract.addresses import ADDRESS_DEFAULT, Address, read_address
 from mn_contract.errors import InvalidInput
 from mn_contract.limits import ROLES_MAX
 from mn_contract.names import check_id, check_sha256, read_names
 from mn_engine.faces.gate import BoundToken, Gate
 
-ADDRESS_DEFAULT: Final = "127.0.0.1:50052"
 _TOKENS_BYTES_MAX: Final = 1 << 20
 _ANY: Final = "*"
 """In a token's jobs: any job."""
 _JOBS_MAX: Final = 10_000
-_ADDRESS: Final = re.compile(r"(?P<host>[A-Za-z0-9._-]+|\[[^\[\]]+\]):(?P<port>[0-9]{1,5})")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
-    """Where a server listens."""
-
-    host: str
-    port: int
-
-    @property
-    def loopback(self) -> bool:
-        """Whether only this machine can reach it."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +44,7 @@ def serve_config(
     """The server's configuration: arguments first, then the environment, then defaults. Raises InvalidInput."""
     env = os.environ if environment is None else environment
     named, field = _named(env, address, "--address", "MN_CONTEXT_ADDR")
-    listen = parse_address(named or ADDRESS_DEFAULT, field)
+    listen = read_address(named or ADDRESS_DEFAULT, field)
     gate = _gate(env)
     if not listen.loopback and gate.open:
         raise InvalidInput(
@@ -96,25 +73,6 @@ def record_path(environment: Mapping[str, str] | None = None, *, store: str | No
     if path.is_dir():
         raise InvalidInput(f"{field}: {named} is a folder; name a file in it", field=field)
     return path
-
-
-def parse_address(text: str, field: str) -> Address:
-    """HOST:PORT, the host in brackets where it is IPv6. Raises InvalidInput naming `field`."""
-    found = _ADDRESS.fullmatch(text)
-    host = found["host"].strip("[]") if found else ""
-    if found is None or int(found["port"]) > 65535 or (host != found["host"] and not _is_ipv6(host)):
-        raise InvalidInput(
-            f"{field} must be HOST:PORT such as {ADDRESS_DEFAULT} or [::1]:50052, not {text!r}", field=field
-        )
-    return Address(host=host, port=int(found["port"]))
-
-
-def _is_ipv6(host: str) -> bool:
-    try:
-        ipaddress.IPv6Address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def _named(env: Mapping[str, str], option: str | None, flag: str, variable: str) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from mn.context.working.v1 import artifact_pb2, card_pb2, packet_pb2, run_pb2
+from mn_contract.addresses import read_replicas
 from mn_contract.errors import DependencyUnavailable, InvalidInput, NotFound, SourceMismatch
 from mn_contract.limits import ARTIFACT_CHUNK_BYTES_MAX, ARTIFACT_READ_BYTES_MAX, ARTIFACT_READ_RANGES_MAX
 from mn_contract.names import check_media_type, utf8
@@ -41,11 +42,11 @@ def runtime_client(
     A server that is named and cannot be reached is DependencyUnavailable; nothing else is tried.
     """
     scope = SessionScope(job_id=job_id, run_id=run_id, principal=principal, roles=roles)
-    target = engine_address() if address is None else address
-    if target is not None:
+    named, field = (engine_address(), "MN_CONTEXT_ADDR") if address is None else (address, "address")
+    if named is not None:
         from mn_sdk.transport.grpc import GrpcTransport
 
-        return WorkingMemoryClient(GrpcTransport(target, scope, token=auth_token()))
+        return WorkingMemoryClient(GrpcTransport(read_replicas(named, field), scope, token=auth_token()))
     if root is None:
         raise InvalidInput("give a root folder, or set MN_CONTEXT_ADDR to a server", field="root")
     from mn_sdk.transport.embedded import EmbeddedTransport

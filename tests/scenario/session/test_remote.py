@@ -16,6 +16,7 @@ from mn_engine.bootstrap import engine_over
 from mn_engine.faces.gate import Gate
 from mn_engine.faces.grpc import GrpcServer
 from mn_engine.store.memory import MemoryStore
+from mn_sdk.client import runtime_client
 from mn_sdk.context_session import ContextSession, provider
 from mn_sdk.context_session.journal import keeping
 from tests.scenario.session.upstream import Upstream
@@ -161,7 +162,36 @@ def test_an_engine_that_is_named_and_cannot_be_reached_is_an_error(
     assert not (tmp_path / "run").exists()
 
 
-def test_an_address_without_a_port_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("MN_CONTEXT_ADDR", "localhost")
-    with pytest.raises(InvalidInput):
-        ContextSession(tmp_path, job_id="j", run_id="r", principal="p")
+@pytest.mark.parametrize("bad", ["localhost", "127.0.0.1:99999", "127.0.0.1:0", "127.0.0.1:5,", ",", " "])
+def test_what_is_no_address_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, bad: str) -> None:
+    monkeypatch.setenv("MN_CONTEXT_ADDR", bad)
+    with pytest.raises(InvalidInput, match="MN_CONTEXT_ADDR"):
+        ContextSession(tmp_path / "run", job_id="j", run_id="r", principal="p")
+    with pytest.raises(InvalidInput, match="address"):
+        runtime_client("j", "r", "p", address=bad)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        "localhost:{}",
+        "127.0.0.1:{0}, localhost:{0}",
+        "[::1]:{away},127.0.0.1:{}",
+        "no-such-host.invalid:1,127.0.0.1:{}",
+    ],
+)
+def test_replicas_are_named_by_host_or_number_of_any_family(
+    served: Served, monkeypatch: pytest.MonkeyPatch, open_session: Opener, listed: str
+) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port, away = served.address.rpartition(":")[2], unused.getsockname()[1]
+        monkeypatch.setenv("MN_CONTEXT_ADDR", listed.format(port, away=away))
+    assert open_session().observe("x", event_id="x") == ("x",)
+
+
+def test_replicas_that_nobody_knows_are_unavailable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MN_CONTEXT_ADDR", "no-such-host.invalid:1,nor-this.invalid:2")
+    with pytest.raises(DependencyUnavailable, match=r"no-such-host\.invalid:1"):
+        ContextSession(tmp_path / "run", job_id="j", run_id="r", principal="p")
