@@ -53,9 +53,10 @@ def _never() -> bool:
 class ContextSession:
     """A run's record and its model calls, for one principal. Thread-safe; a turn belongs to one thread.
 
-    `root` is the run's own folder. `cancelled` is asked around every step; `deadline` is in epoch seconds. Raises
-    InvalidInput, DependencyUnavailable (an engine that is named and cannot be reached), RecordInUse (another process
-    has the record under `root`), RunClosed (the run was cleared).
+    `root` is the run's own folder. `cancelled` is asked around every step; `deadline` is in epoch seconds, and nothing
+    is waited for beyond it, but two seconds for the journal to take what became of a call. Raises InvalidInput,
+    DependencyUnavailable (an engine that is named and cannot be reached), RecordInUse (another process has the record
+    under `root`), RunClosed (the run was cleared), ContextBudgetExceeded (the deadline has passed).
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class ContextSession:
         self._lifetime = _lifetime(cancelled, deadline, self.policy.deadline_seconds)
         self._lifetime.check()
         self._client: WorkingMemoryClient = runtime_client(
-            job_id, run_id, principal, roles=tuple(scope.roles), root=folder
+            job_id, run_id, principal, roles=tuple(scope.roles), root=folder, deadline=self._lifetime.deadline
         )
         try:
             self._client.open_run(max_stored_bytes=self.policy.max_storage_bytes)

@@ -82,7 +82,8 @@ class GrpcTransport:
         descriptor = _METHODS[method]
         if self._closed:
             raise DependencyUnavailable("the session is closed", dependency="engine")
-        seconds = _DEADLINES.get(method, DEADLINE_SECONDS) if timeout is None else timeout
+        own = _DEADLINES.get(method, DEADLINE_SECONDS)
+        seconds = own if timeout is None else min(own, timeout)
         try:
             answer = called(request, timeout=seconds, metadata=self._metadata)
         except grpc.RpcError as error:

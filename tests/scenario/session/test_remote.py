@@ -5,12 +5,20 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from mn_contract.errors import AmbiguousInvocation, DependencyUnavailable, InvalidInput, NeedsPartition
+from mn_contract.errors import (
+    AmbiguousInvocation,
+    ContextBudgetExceeded,
+    DependencyUnavailable,
+    InvalidInput,
+    NeedsPartition,
+)
 from mn_contract.invocations import State
 from mn_engine.bootstrap import engine_over
 from mn_engine.faces.gate import Gate
@@ -19,6 +27,7 @@ from mn_engine.store.memory import MemoryStore
 from mn_sdk.client import runtime_client
 from mn_sdk.context_session import ContextSession, provider
 from mn_sdk.context_session.journal import keeping
+from mn_sdk.transport.bounded import SETTLING_SECONDS
 from tests.scenario.session.upstream import Upstream
 
 litellm = provider.load()
@@ -160,6 +169,47 @@ def test_an_engine_that_is_named_and_cannot_be_reached_is_an_error(
     with pytest.raises(DependencyUnavailable):
         ContextSession(tmp_path / "run", job_id="j", run_id="r", principal="p")
     assert not (tmp_path / "run").exists()
+
+
+def test_an_engine_that_never_answers_is_waited_for_until_the_deadline(
+    monkeypatch: pytest.MonkeyPatch, open_session: Opener
+) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        monkeypatch.setenv("MN_CONTEXT_ADDR", f"127.0.0.1:{silent.getsockname()[1]}")
+        begun = time.monotonic()
+        with pytest.raises(ContextBudgetExceeded) as passed:
+            open_session(deadline=time.time() + 1)
+    assert passed.value.detail["budget"] == "deadline"
+    assert time.monotonic() - begun < 5
+
+
+def test_an_engine_that_stalls_ends_a_session_at_its_deadline_and_keeps_what_was_paid_for(
+    served: Served, monkeypatch: pytest.MonkeyPatch, open_session: Opener, upstream: Upstream
+) -> None:
+    """Invariant 10: the answer came in time; the engine did not take it before the deadline."""
+    stalled, going_on = threading.Event(), threading.Event()
+    respond = MemoryStore.decide_invocation
+
+    def stall(*args: Any) -> Any:
+        if stalled.is_set():
+            going_on.wait(30)
+        return respond(*args)
+
+    monkeypatch.setattr(MemoryStore, "decide_invocation", stall)
+    deadline = time.time() + 2
+    session = open_session(deadline=deadline)
+    upstream.hold = stalled.set
+    with pytest.raises(ContextBudgetExceeded) as passed:
+        session.complete("d", messages=MESSAGES, **upstream.arguments)
+    assert time.time() < deadline + SETTLING_SECONDS + 3
+    assert (passed.value.detail["budget"], passed.value.detail["kept"]) == ("deadline", "notes")
+    session.close()
+    going_on.set()
+    again = open_session()
+    assert again.complete("d", messages=MESSAGES, **upstream.arguments).choices[0].message.content == "yes"
+    assert len(upstream.requests) == 1
 
 
 @pytest.mark.parametrize("bad", ["localhost", "127.0.0.1:99999", "127.0.0.1:0", "127.0.0.1:5,", ",", " "])
