@@ -17,7 +17,7 @@ from mn.context.working.v1 import card_pb2
 from mn_contract.errors import InvalidInput
 from mn_contract.invocations import REPLAYABLE, Attempt
 from mn_contract.limits import CARD_LIST_MAX, CARD_SUMMARY_BYTES_MAX, EVIDENCE_BYTES_MAX, SOURCE_URL_BYTES_MAX
-from mn_contract.names import check_id, check_label, check_text, read_names
+from mn_contract.names import SUMMARY_MEDIA_TYPE, check_id, check_label, check_text, read_names
 from mn_sdk.arguments import read_flag, read_folder, read_number, read_text
 from mn_sdk.client import ArtifactRef, WorkingMemoryClient, runtime_client
 from mn_sdk.context_session.journal import Journal, open_journal
@@ -150,7 +150,7 @@ class ContextSession:
         )
         observation = Observation(
             data=data,
-            media_type=media_type,
+            media_type=SUMMARY_MEDIA_TYPE if card.kind == card_pb2.CARD_KIND_SUMMARY else media_type,
             card=card,
             summary=read_text(summary, "summary", CARD_SUMMARY_BYTES_MAX),
             ending=(
