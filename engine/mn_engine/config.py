@@ -94,12 +94,28 @@ def _gate(env: Mapping[str, str]) -> Gate:
     return Gate(trusted_sha256=sha256, bound=_bound_tokens(Path(named)) if named else ())
 
 
+class _TokensLoader(yaml.SafeLoader):
+    """Refuses a key that stands twice, where YAML forbids it and PyYAML takes the last: one of the two is not meant."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """See SafeLoader. Raises InvalidInput with the line of the second key; the key itself may be a token."""
+        seen = set()
+        for key, _ in node.value:
+            if (key.tag, str(key.value)) in seen:
+                raise InvalidInput(
+                    f"MN_CONTEXT_TOKENS_FILE: line {key.start_mark.line + 1} has a key that stands there twice",
+                    field="MN_CONTEXT_TOKENS_FILE",
+                )
+            seen.add((key.tag, str(key.value)))
+        return super().construct_mapping(node, deep=deep)
+
+
 def _bound_tokens(path: Path) -> tuple[BoundToken, ...]:
     """`tokens:` maps a token's SHA-256 to its principal, roles and jobs ("*" or left out: any job)."""
     field = f"MN_CONTEXT_TOKENS_FILE {path}"
     try:
         text = path.read_text(encoding="utf-8")
-        document = yaml.safe_load(text) if len(text) <= _TOKENS_BYTES_MAX else None
+        document = yaml.load(text, _TokensLoader) if len(text) <= _TOKENS_BYTES_MAX else None
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise InvalidInput(f"{field} cannot be read: {type(error).__name__}", field=field) from error
     tokens = document.get("tokens") if isinstance(document, dict) else None

@@ -110,6 +110,23 @@ def test_an_error_in_a_tokens_file_names_file_entry_and_field(tmp_path: Path, en
     assert caught.value.message.startswith(f"MN_CONTEXT_TOKENS_FILE {file}: tokens[2]{field} ")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tokens:\n  {0}: {{principal: alice}}\n  {0}: {{principal: bob}}\n",
+        "tokens:\n  {0}: {{principal: alice}}\ntokens:\n  {1}: {{principal: bob}}\n",
+        "tokens:\n  {0}:\n    principal: alice\n    principal: bob\n",
+    ],
+)
+def test_a_key_that_stands_twice_in_a_tokens_file_is_refused(tmp_path: Path, text: str) -> None:
+    """PyYAML takes the last one, so that a token would speak for another principal than its reader sees."""
+    file = tmp_path / "tokens.yaml"
+    file.write_text(text.format("a" * 64, "b" * 64))
+    with pytest.raises(InvalidInput, match="twice") as caught:
+        serve_config({"MN_CONTEXT_TOKENS_FILE": str(file)})
+    assert "aaaa" not in caught.value.message
+
+
 def test_a_token_that_was_not_hashed_is_not_told(tmp_path: Path) -> None:
     file = tmp_path / "tokens.yaml"
     file.write_text("tokens: {my-secret: {principal: a}}")
