@@ -30,6 +30,7 @@ import pyarrow as pa
 import snowballstemmer
 
 from mn.context.working.v1 import packet_pb2, run_pb2
+from mn_contract.addresses import read_replicas
 from mn_engine.bootstrap import engine_over
 from mn_engine.domain.access import OPEN
 from mn_engine.domain.artifacts import Artifact
@@ -160,9 +161,9 @@ def compile_over_grpc(rng: random.Random, cards: int) -> Iterator[Figure]:
         server = GrpcServer("127.0.0.1:0", Gate())
         server.start()
         server.serve(engine)
-        address = f"127.0.0.1:{server.port}"
+        replicas = read_replicas(f"127.0.0.1:{server.port}", "address")
         scope = SessionScope(job_id="bench", run_id="run", principal="bench")
-        transport, face, headers = GrpcTransport(address, scope), EmbeddedFace(engine), scope.headers()
+        transport, face, headers = GrpcTransport(replicas, scope), EmbeddedFace(engine), scope.headers()
         request = packet_pb2.CompileRequest(decision=packet_pb2.Decision(focus=_FOCUS), budget_bytes=30_000)
         turns: dict[str, Callable[[], Any]] = {
             "use case": lambda: _compile(engine),

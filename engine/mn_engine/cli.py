@@ -34,9 +34,9 @@ def main() -> None:
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
 def serve(address: str | None, store: str | None, allow_plaintext: bool, log_level: str) -> None:
-    """Serve a record over gRPC, until SIGINT or SIGTERM.
+    """Serve a record over gRPC, until SIGINT, SIGTERM or SIGHUP.
 
-    Both finish what is under way.
+    Each finishes what is under way.
     """
     from mn_engine.config import serve_config
     from mn_engine.serving import serve_until_signalled

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import os
 import re
 from collections.abc import Mapping
@@ -13,38 +12,16 @@ from typing import Any, Final
 
 import yaml
 
+from mn_contract.addresses import ADDRESS_DEFAULT, Address, read_address
 from mn_contract.errors import InvalidInput
 from mn_contract.limits import ROLES_MAX
 from mn_contract.names import check_id, check_sha256, read_names
 from mn_engine.faces.gate import BoundToken, Gate
 
-ADDRESS_DEFAULT: Final = "127.0.0.1:50052"
 _TOKENS_BYTES_MAX: Final = 1 << 20
 _ANY: Final = "*"
 """In a token's jobs: any job."""
 _JOBS_MAX: Final = 10_000
-_ADDRESS: Final = re.compile(r"(?P<host>[A-Za-z0-9._-]+|\[[^\[\]]+\]):(?P<port>[0-9]{1,5})")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
-    """Where a server listens."""
-
-    host: str
-    port: int
-
-    @property
-    def loopback(self) -> bool:
-        """Whether only this machine can reach it."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +44,7 @@ def serve_config(
     """The server's configuration: arguments first, then the environment, then defaults. Raises InvalidInput."""
     env = os.environ if environment is None else environment
     named, field = _named(env, address, "--address", "MN_CONTEXT_ADDR")
-    listen = parse_address(named or ADDRESS_DEFAULT, field)
+    listen = read_address(named or ADDRESS_DEFAULT, field)
     gate = _gate(env)
     if not listen.loopback and gate.open:
         raise InvalidInput(
@@ -98,25 +75,6 @@ def record_path(environment: Mapping[str, str] | None = None, *, store: str | No
     return path
 
 
-def parse_address(text: str, field: str) -> Address:
-    """HOST:PORT, the host in brackets where it is IPv6. Raises InvalidInput naming `field`."""
-    found = _ADDRESS.fullmatch(text)
-    host = found["host"].strip("[]") if found else ""
-    if found is None or int(found["port"]) > 65535 or (host != found["host"] and not _is_ipv6(host)):
-        raise InvalidInput(
-            f"{field} must be HOST:PORT such as {ADDRESS_DEFAULT} or [::1]:50052, not {text!r}", field=field
-        )
-    return Address(host=host, port=int(found["port"]))
-
-
-def _is_ipv6(host: str) -> bool:
-    try:
-        ipaddress.IPv6Address(host)
-    except ValueError:
-        return False
-    return True
-
-
 def _named(env: Mapping[str, str], option: str | None, flag: str, variable: str) -> tuple[str, str]:
     """(value, where it comes from): the option, or else the variable; empty where neither is given.
 
@@ -136,12 +94,28 @@ def _gate(env: Mapping[str, str]) -> Gate:
     return Gate(trusted_sha256=sha256, bound=_bound_tokens(Path(named)) if named else ())
 
 
+class _TokensLoader(yaml.SafeLoader):
+    """Refuses a key that stands twice, where YAML forbids it and PyYAML takes the last: one of the two is not meant."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """See SafeLoader. Raises InvalidInput with the line of the second key; the key itself may be a token."""
+        seen = set()
+        for key, _ in node.value:
+            if (key.tag, str(key.value)) in seen:
+                raise InvalidInput(
+                    f"MN_CONTEXT_TOKENS_FILE: line {key.start_mark.line + 1} has a key that stands there twice",
+                    field="MN_CONTEXT_TOKENS_FILE",
+                )
+            seen.add((key.tag, str(key.value)))
+        return super().construct_mapping(node, deep=deep)
+
+
 def _bound_tokens(path: Path) -> tuple[BoundToken, ...]:
     """`tokens:` maps a token's SHA-256 to its principal, roles and jobs ("*" or left out: any job)."""
     field = f"MN_CONTEXT_TOKENS_FILE {path}"
     try:
         text = path.read_text(encoding="utf-8")
-        document = yaml.safe_load(text) if len(text) <= _TOKENS_BYTES_MAX else None
+        document = yaml.load(text, _TokensLoader) if len(text) <= _TOKENS_BYTES_MAX else None
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise InvalidInput(f"{field} cannot be read: {type(error).__name__}", field=field) from error
     tokens = document.get("tokens") if isinstance(document, dict) else None

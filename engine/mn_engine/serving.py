@@ -15,14 +15,14 @@ _log = logging.getLogger("mn_engine.serve")
 
 
 def serve_until_signalled(config: ServeConfig, *, grace_seconds: float) -> None:
-    """Serves until SIGINT or SIGTERM, then finishes what is under way. Raises the contract's errors on start."""
+    """Serves until SIGINT, SIGTERM or SIGHUP, then finishes what is under way. Raises the contract's errors."""
     stop = threading.Event()
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
         _log.info("stopping on %s", signal.Signals(number).name)
         stop.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, on_signal)
     server = GrpcServer(str(config.address), config.gate)
     server.start()

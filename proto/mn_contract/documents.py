@@ -2,7 +2,8 @@
 
 The engine counts these bytes against a packet's budget and the SDK puts the same bytes into the request, so there is
 one renderer. A document names where its text stands (an artifact's first 12 hex digits and a byte range): enough for
-a reader to cite; the full hash travels beside it in the packet. Fields that say nothing are left out.
+a reader to cite; the full hash travels beside it in the packet. A summary is derived and nothing to cite: its document
+says so, and names what it cites instead (invariant 6). Fields that say nothing are left out.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 ARTIFACT_PREFIX = 12
+_DERIVED = "summary"
 
 
 def item_document(
@@ -36,7 +38,11 @@ def item_document(
     `source` and `cites` are (artifact sha256, start, end); `cites` is left out where it is only the body. `required` is
     empty, `named`, `obligation` or `constraint`. `occurred_at` is RFC 3339.
     """
-    document: dict[str, Any] = {"id": ref, "kind": kind, "text": text, "source": _range(source)}
+    document: dict[str, Any] = {"id": ref, "kind": kind, "text": text}
+    if kind == _DERIVED:
+        document["derived"] = True
+    else:
+        document["source"] = _range(source)
     if cites and list(cites) != [source]:
         document["cites"] = [_range(cited) for cited in cites]
     if stance != "neutral":

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
+from typing import Final
 
 from mn_contract.errors import InvalidInput
 from mn_contract.limits import CLAIM_BYTES_MAX, ID_BYTES_MAX, LABEL_BYTES_MAX, MEDIA_TYPE_BYTES_MAX
@@ -19,6 +20,9 @@ _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _MEDIA_TYPE = re.compile(
     r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+(\s*;\s*[A-Za-z0-9!#$&^_.+-]+=(\"[^\"]*\"|[^\s;\"]+))*\Z"
 )
+
+SUMMARY_MEDIA_TYPE: Final = "text/vnd.membrane.summary; charset=utf-8"
+"""Of the artifact that holds a summary's text. Nobody can cite what stands under it (invariant 6)."""
 
 
 def check_id(value: str, field: str) -> str:

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from mn.context.working.v1 import artifact_pb2, card_pb2, packet_pb2, run_pb2
+from mn_contract.addresses import read_replicas
 from mn_contract.errors import DependencyUnavailable, InvalidInput, NotFound, SourceMismatch
 from mn_contract.limits import ARTIFACT_CHUNK_BYTES_MAX, ARTIFACT_READ_BYTES_MAX, ARTIFACT_READ_RANGES_MAX
 from mn_contract.names import check_media_type, utf8
 from mn_sdk.environment import auth_token, engine_address
 from mn_sdk.scope import SessionScope
 from mn_sdk.transport import Transport
+from mn_sdk.transport.bounded import BoundedTransport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,22 +37,33 @@ def runtime_client(
     roles: Iterable[str] = (),
     root: str | Path | None = None,
     address: str | None = None,
+    deadline: float | None = None,
 ) -> WorkingMemoryClient:
     """A client for one scope: the server at `address` or MN_CONTEXT_ADDR where one is named, else one under `root`.
 
-    A server that is named and cannot be reached is DependencyUnavailable; nothing else is tried.
+    A server that is named and cannot be reached is DependencyUnavailable; nothing else is tried. No call lasts beyond
+    `deadline`, in epoch seconds.
     """
+    transport = _transport(job_id, run_id, principal, roles, root, address)
+    if deadline is not None:
+        transport = BoundedTransport(transport, deadline)
+    return WorkingMemoryClient(transport)
+
+
+def _transport(
+    job_id: str, run_id: str, principal: str, roles: Iterable[str], root: str | Path | None, address: str | None
+) -> Transport:
     scope = SessionScope(job_id=job_id, run_id=run_id, principal=principal, roles=roles)
-    target = engine_address() if address is None else address
-    if target is not None:
+    named, field = (engine_address(), "MN_CONTEXT_ADDR") if address is None else (address, "address")
+    if named is not None:
         from mn_sdk.transport.grpc import GrpcTransport
 
-        return WorkingMemoryClient(GrpcTransport(target, scope, token=auth_token()))
+        return GrpcTransport(read_replicas(named, field), scope, token=auth_token())
     if root is None:
         raise InvalidInput("give a root folder, or set MN_CONTEXT_ADDR to a server", field="root")
     from mn_sdk.transport.embedded import EmbeddedTransport
 
-    return WorkingMemoryClient(EmbeddedTransport(root, scope))
+    return EmbeddedTransport(root, scope)
 
 
 class WorkingMemoryClient:

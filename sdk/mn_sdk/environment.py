@@ -9,7 +9,7 @@ from collections.abc import Mapping
 def engine_address(environment: Mapping[str, str] | None = None) -> str | None:
     """MN_CONTEXT_ADDR: where the engine is dialled; None where sessions are embedded."""
     env = os.environ if environment is None else environment
-    return env.get("MN_CONTEXT_ADDR", "").strip() or None
+    return env.get("MN_CONTEXT_ADDR") or None
 
 
 def auth_token(environment: Mapping[str, str] | None = None) -> str | None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from mn_contract.errors import DependencyUnavailable, RecordInUse
@@ -181,3 +182,13 @@ def test_a_file_that_is_no_record_is_a_typed_error_and_stays_as_it_is(path: Path
     with pytest.raises(DependencyUnavailable):
         DuckDBStore(path)
     assert path.read_bytes() == b"something else entirely" * 1000
+
+
+def test_a_file_that_may_not_be_read_is_said_to_be_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise duckdb.IOException(f'IO Error: Cannot open file "{path}": Permission denied')
+
+    DuckDBStore(path).close()
+    monkeypatch.setattr(duckdb, "connect", refused)
+    with pytest.raises(DependencyUnavailable, match="may not be read"):
+        DuckDBStore(path)

@@ -369,7 +369,10 @@ def _start(tmp_path: Path, *arguments: str) -> tuple[subprocess.Popen[str], int]
     raise AssertionError("the server did not start")
 
 
-def test_a_signal_stops_the_server_and_what_was_acknowledged_is_there_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_stops_the_server_and_what_was_acknowledged_is_there_again(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     process, port = _start(tmp_path)
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         stub = working_memory_pb2_grpc.WorkingMemoryStub(channel)
@@ -378,7 +381,7 @@ def test_a_signal_stops_the_server_and_what_was_acknowledged_is_there_again(tmp_
         stub.RecordEvents(card_pb2.RecordEventsRequest(events=[event]), metadata=SCOPE, timeout=WAIT)
         watch = stub.WatchRevisions(run_pb2.WatchRevisionsRequest(), metadata=SCOPE, timeout=WAIT)
         assert next(iter(watch)).revision == 1
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
         assert process.wait(WAIT) == 0
     assert process.stderr is not None
     log = process.stderr.read()

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from mn_contract.errors import InvalidInput, SourceMismatch
-from mn_contract.names import check_id, check_media_type, check_sha256
+from mn_contract.names import SUMMARY_MEDIA_TYPE, check_id, check_media_type, check_sha256
 from mn_engine.domain.access import OPEN, Acl
 from mn_engine.domain.scope import Scope
 
@@ -29,6 +29,17 @@ class Artifact:
         check_sha256(self.sha256, "artifact.sha256")
         check_media_type(self.media_type, "artifact.media_type")
         check_id(self.owner, "principal")
+
+    @property
+    def citable(self) -> bool:
+        """Whether cards may cite its bytes: a summary's are derived (invariant 6). The same bytes, put as what they are
+        in another artifact, have a handle that is."""
+        return _plain(self.media_type) != _plain(SUMMARY_MEDIA_TYPE)
+
+
+def _plain(media_type: str) -> str:
+    """A media type without its parameters."""
+    return media_type.partition(";")[0].strip().lower()
 
 
 def readable(handles: Iterable[Artifact], reader: Scope) -> Artifact | None:

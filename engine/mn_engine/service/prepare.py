@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from mn_contract.errors import InvalidInput, NotFound
 from mn_contract.limits import ARTIFACT_READ_BYTES_MAX
-from mn_contract.names import format_ref, parse_ref
+from mn_contract.names import SUMMARY_MEDIA_TYPE, format_ref, parse_ref
 from mn_engine.domain.access import Acl
 from mn_engine.domain.artifacts import Artifact, check_hash, check_range
 from mn_engine.domain.cards import DERIVED_FROM, Card, CardKey, Kind, Relation, SourceRange
@@ -75,11 +75,9 @@ def _event(batch: _Batch, event: NewEvent) -> PreparedEvent:
     for place, asked in enumerate(event.cards):
         if asked.body is None:
             data = _utf8(asked.text)
-            artifacts.append(
-                PreparedArtifact(
-                    handle=_handle(batch, hashlib.sha256(data).hexdigest(), data, TEXT_MEDIA_TYPE, asked.acl), data=data
-                )
-            )
+            sha256 = hashlib.sha256(data).hexdigest()
+            media_type = SUMMARY_MEDIA_TYPE if asked.kind is Kind.SUMMARY else TEXT_MEDIA_TYPE
+            artifacts.append(PreparedArtifact(handle=_handle(batch, sha256, data, media_type, asked.acl), data=data))
         card = _card(batch, asked, event.card_id(place))
         batch.new_cards[card.key] = card
         cards.append(PreparedCard(card=card, analysis=analyse(card)))
@@ -127,7 +125,11 @@ def _body(batch: _Batch, asked: NewCard) -> tuple[SourceRange, str]:
         data = _utf8(asked.text)
         sha256 = hashlib.sha256(data).hexdigest()
         return SourceRange(artifact=sha256, start=0, end=len(data), sha256=sha256), asked.text
-    body = _source(batch, asked.body, asked.acl)
+    body = (
+        _summary_body(batch, asked.body, asked.acl)
+        if asked.kind is Kind.SUMMARY
+        else _source(batch, asked.body, asked.acl)
+    )
     try:
         text = batch.found[body.span].decode("utf-8")
     except UnicodeDecodeError as error:
@@ -140,8 +142,28 @@ def _body(batch: _Batch, asked: NewCard) -> tuple[SourceRange, str]:
 
 
 def _source(batch: _Batch, asked: NewRange, acl: Acl) -> SourceRange:
-    permitted = [handle for handle in batch.handles[asked.artifact] if acl.within(handle.acl)]
-    if not permitted:
+    citable = [handle for handle in batch.handles[asked.artifact] if handle.citable]
+    if not citable:
+        raise InvalidInput(
+            "a summary is derived and cannot be cited: cite what it comes from, and point at it with derived_from",
+            field="card.sources",
+        )
+    return _range(batch, asked, acl, citable)
+
+
+def _summary_body(batch: _Batch, asked: NewRange, acl: Acl) -> SourceRange:
+    derived = [handle for handle in batch.handles[asked.artifact] if not handle.citable]
+    if not derived:
+        raise InvalidInput(
+            f"a summary's body stands in an artifact of media type {SUMMARY_MEDIA_TYPE!r}, which nobody can cite: put "
+            "its text as one, or give it as card.text",
+            field="card.body",
+        )
+    return _range(batch, asked, acl, derived)
+
+
+def _range(batch: _Batch, asked: NewRange, acl: Acl, handles: list[Artifact]) -> SourceRange:
+    if not any(acl.within(handle.acl) for handle in handles):
         raise InvalidInput(
             "a card must not be readable by more than what it cites: give it the artifact's acl", field="card.acl"
         )

@@ -79,7 +79,8 @@ class Memory:
         return kept.decode()
 
     def _read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """{id, kind, text, offset, size, next_offset, source}: exact bytes of a record, cut at a character's edge."""
+        """{id, kind, text, offset, size, next_offset, source}: exact bytes of a record, cut at a character's edge. A
+        summary has no source: it is nothing to cite."""
         item = arguments.get("item_id", "")
         parse_ref(item, "item_id")
         most = read_whole(arguments.get("max_bytes", READ_BYTES_DEFAULT), "max_bytes", 4, READ_BYTES_MAX)
@@ -100,18 +101,22 @@ class Memory:
             "offset": offset,
             "size": end - begin,
             "next_offset": stop if stop < end - begin else None,
-            "source": {
-                "artifact": wanted.artifact_sha256,
-                "start": wanted.start,
-                "end": wanted.start + len(data),
-                "sha256": hashlib.sha256(data).hexdigest(),
-            },
+            **({"source": _source(wanted, data)} if "source" in document else {}),
         }
 
 
 def _pages(asked: str) -> str:
     """The kind of the notes that number a query's pages."""
     return f"page/{asked}"
+
+
+def _source(wanted: artifact_pb2.SourceRange, data: bytes) -> dict[str, Any]:
+    return {
+        "artifact": wanted.artifact_sha256,
+        "start": wanted.start,
+        "end": wanted.start + len(data),
+        "sha256": hashlib.sha256(data).hexdigest(),
+    }
 
 
 def _at_character(data: bytes) -> bytes:

@@ -95,11 +95,12 @@ def check_model(model: str, field: str) -> None:
 
 
 def send(arguments: Mapping[str, Any]) -> Outcome:
-    """Sends a request once, and says what became of it. Never raises for what happened after it was sent."""
+    """Sends a request once, and says what became of it within `arguments["timeout"]` seconds. Never raises for what
+    happened after it was sent."""
     from mn_sdk.context_session import interception
 
     load()
-    exchange = Exchange()
+    exchange = Exchange(arguments["timeout"])
     try:
         with recording(exchange):
             response = interception.original_completion(**arguments, logger_fn=exchange.on_log)
@@ -110,13 +111,16 @@ def send(arguments: Mapping[str, Any]) -> Outcome:
 
 async def asend(arguments: Mapping[str, Any]) -> Outcome:
     """As `send`, without blocking the loop."""
+    import asyncio  # litellm has loaded it
+
     from mn_sdk.context_session import interception
 
     load()
-    exchange = Exchange()
+    exchange = Exchange(arguments["timeout"])
     try:
         with recording(exchange):
-            response = await interception.original_acompletion(**arguments, logger_fn=exchange.on_log)
+            async with asyncio.timeout(exchange.left):
+                response = await interception.original_acompletion(**arguments, logger_fn=exchange.on_log)
         return _answered(response, exchange)
     except BaseException as error:  # noqa: BLE001 - as in `send`; cancellation arrives this way
         return judge(error, exchange)

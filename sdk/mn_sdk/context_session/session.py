@@ -17,7 +17,7 @@ from mn.context.working.v1 import card_pb2
 from mn_contract.errors import InvalidInput
 from mn_contract.invocations import REPLAYABLE, Attempt
 from mn_contract.limits import CARD_LIST_MAX, CARD_SUMMARY_BYTES_MAX, EVIDENCE_BYTES_MAX, SOURCE_URL_BYTES_MAX
-from mn_contract.names import check_id, check_label, check_text, read_names
+from mn_contract.names import SUMMARY_MEDIA_TYPE, check_id, check_label, check_text, read_names
 from mn_sdk.arguments import read_flag, read_folder, read_number, read_text
 from mn_sdk.client import ArtifactRef, WorkingMemoryClient, runtime_client
 from mn_sdk.context_session.closing import Closing
@@ -54,9 +54,10 @@ def _never() -> bool:
 class ContextSession:
     """A run's record and its model calls, for one principal. Thread-safe; a turn belongs to one thread.
 
-    `root` is the run's own folder. `cancelled` is asked around every step; `deadline` is in epoch seconds. Raises
-    InvalidInput, DependencyUnavailable (an engine that is named and cannot be reached), RecordInUse (another process
-    has the record under `root`), RunClosed (the run was cleared).
+    `root` is the run's own folder. `cancelled` is asked around every step; `deadline` is in epoch seconds, and nothing
+    is waited for beyond it, but two seconds for the journal to take what became of a call. Raises InvalidInput,
+    DependencyUnavailable (an engine that is named and cannot be reached), RecordInUse (another process has the record
+    under `root`), RunClosed (the run was cleared), ContextBudgetExceeded (the deadline has passed).
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class ContextSession:
         self._lifetime = _lifetime(cancelled, deadline, self.policy.deadline_seconds)
         self._lifetime.check()
         self._client: WorkingMemoryClient = runtime_client(
-            job_id, run_id, principal, roles=tuple(scope.roles), root=folder
+            job_id, run_id, principal, roles=tuple(scope.roles), root=folder, deadline=self._lifetime.deadline
         )
         try:
             self._client.open_run(max_stored_bytes=self.policy.max_storage_bytes)
@@ -152,7 +153,7 @@ class ContextSession:
         )
         observation = Observation(
             data=data,
-            media_type=media_type,
+            media_type=SUMMARY_MEDIA_TYPE if card.kind == card_pb2.CARD_KIND_SUMMARY else media_type,
             card=card,
             summary=read_text(summary, "summary", CARD_SUMMARY_BYTES_MAX),
             ending=(

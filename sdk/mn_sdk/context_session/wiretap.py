@@ -8,6 +8,9 @@ redirects are not followed: the client would send again below of what is watched
 litellm may itself call a model in a dispatch, from a thread of its own as well, where no context tells whose it is, but
 the dispatch's logger, which it hands on. `within_dispatch` lets the first such call pass (an asynchronous completion
 makes a synchronous one) and refuses the next: a fan-out or fallback, to whatever address.
+
+A dispatch has a time limit as a whole: the client's own are for one read each, and a provider that trickles keeps
+within those for as long as it likes.
 """
 
 from __future__ import annotations
@@ -15,12 +18,14 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import Any, Final
 
-from mn_contract.errors import UnmanagedCall
+from mn_contract.errors import ContextBudgetExceeded, UnmanagedCall
 
 _MODULES: Final = ("httpx", "httpx2")
 _current: Final[ContextVar[Exchange | None]] = ContextVar("mn_exchange", default=None)
@@ -28,12 +33,19 @@ _calling: Final[ContextVar[Exchange | None]] = ContextVar("mn_exchange_calling",
 """The exchange whose inner call this context is in."""
 _lock: Final = threading.Lock()
 _tapped: Final[set[str]] = set()
+_GRACE_SECONDS: Final = 0.5
+"""The client's own limits speak first: a connection that could not be made in time proves that nothing left."""
 
 
 class Exchange:
-    """What was seen of one dispatch: how many requests were sent, the last answer's status and whole body."""
+    """What was seen of one dispatch: how many requests were sent, the last answer's status and whole body.
 
-    def __init__(self) -> None:
+    All that it sends and receives takes `limit` seconds from now at most.
+    """
+
+    def __init__(self, limit: float) -> None:
+        self._limit = limit
+        self._until = time.monotonic() + limit + _GRACE_SECONDS
         self.sent = 0
         self.status: int | None = None
         self.body: bytes | None = None
@@ -50,8 +62,18 @@ class Exchange:
                 raise UnmanagedCall("a second model call within one dispatch was stopped; one dispatch is one send")
             self._called = True
 
+    @property
+    def left(self) -> float:
+        """Seconds until its limit; 0 where it has passed."""
+        return max(self._until - time.monotonic(), 0.0)
+
     def sending(self, request: Any) -> None:
-        """A request is about to leave. Raises UnmanagedCall for the second one to an address."""
+        """A request is about to leave. Raises UnmanagedCall for the second one to an address, ContextBudgetExceeded
+        where the time is up."""
+        if not self.left:
+            raise ContextBudgetExceeded(
+                f"the call's {self._limit} seconds had passed before it was sent", budget="deadline", limit=self._limit
+            )
         address = f"{request.method} {request.url}"
         with self._lock:
             if address in self._addresses:
@@ -128,7 +150,11 @@ def _sync(send: Any) -> Any:
             return send(client, request, **options)
         exchange.sending(request)
         try:
-            response = send(client, request, **{**options, "follow_redirects": False})
+            response = _within(
+                exchange,
+                lambda: send(client, request, **{**options, "follow_redirects": False, "stream": True}),
+                whole=not options.get("stream"),
+            )
         except BaseException as error:
             exchange.failure = error
             raise
@@ -136,6 +162,42 @@ def _sync(send: Any) -> Any:
         return response
 
     return tapped
+
+
+def _within(exchange: Exchange, send: Callable[[], Any], *, whole: bool) -> Any:
+    """What `send()` answers, with its whole body where that is wanted. Raises TimeoutError at the exchange's limit.
+
+    A read that blocks cannot be ended from outside, so a thread of its own does it, which stops at the next bytes.
+    """
+    answered: Future[Any] = Future()
+
+    def receive() -> None:
+        try:
+            response = send()
+            response.iter_bytes = functools.partial(_in_time, exchange, response, response.iter_bytes)
+            if whole:
+                response.read()
+            answered.set_result(response)
+        except BaseException as error:  # noqa: BLE001 - it is the caller's, whatever it is
+            answered.set_exception(error)
+
+    threading.Thread(target=copy_context().run, args=(receive,), name="mn-send", daemon=True).start()
+    return answered.result(timeout=exchange.left)
+
+
+def _in_time(
+    exchange: Exchange, response: Any, read: Callable[..., Iterator[bytes]], *args: Any, **options: Any
+) -> Iterator[bytes]:
+    """The pieces of a body that come before the exchange's limit. Raises TimeoutError at the first one that does
+    not."""
+    try:
+        for piece in read(*args, **options):
+            if not exchange.left:
+                raise TimeoutError("the answer was not complete within the call's time limit")
+            yield piece
+    except BaseException:
+        response.close()
+        raise
 
 
 def _async(send: Any) -> Any:

@@ -2,7 +2,8 @@
 
 `method` is the name of a WorkingMemory RPC. Requests and answers are its messages; PutArtifact takes an iterator of
 messages, ReadArtifact and WatchRevisions answer iterators. A transport is bound to one scope, bounds every call by a
-deadline, and raises the contract's errors only. Implementations: `grpc` (an address) and `embedded` (a folder).
+deadline, and raises the contract's errors only. Implementations: `grpc` (an address) and `embedded` (a folder);
+`bounded` stands before either.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ class Transport(Protocol):
     """Carries calls to an engine, for one scope. Thread-safe."""
 
     def call(self, method: str, request: Any, *, timeout: float | None = None) -> Any:
-        """The answer to `request`; `timeout` is in seconds, None means the transport's own. Raises the contract's
+        """The answer to `request`; `timeout` is in seconds and cuts the transport's own limit. Raises the contract's
         errors; for a stream some may come while it is read."""
 
     def close(self) -> None:

@@ -7,13 +7,16 @@ nothing: reads, keyed writes, content-addressed uploads. Claims and dispatches o
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Iterator
+import socket
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import grpc
 
 from mn.context.working.v1 import working_memory_pb2
+from mn_contract.addresses import Address
 from mn_contract.errors import DependencyUnavailable, InvalidInput
 from mn_contract.limits import ERROR_DETAIL_BYTES_MAX, MESSAGE_BYTES_MAX
 from mn_sdk.scope import SessionScope
@@ -60,13 +63,14 @@ _OPTIONS: Final[tuple[tuple[str, Any], ...]] = (
 
 
 class GrpcTransport:
-    """Calls the engine at `address` (HOST:PORT, or several with commas between them), for one scope."""
+    """Calls the engine at one of `replicas`, for one scope. Raises DependencyUnavailable where names of several
+    replicas are given and none is known here."""
 
-    def __init__(self, address: str, scope: SessionScope, *, token: str | None = None) -> None:
+    def __init__(self, replicas: Sequence[Address], scope: SessionScope, *, token: str | None = None) -> None:
         self._metadata = [*scope.headers().items(), ("mn-detail-bytes-max", str(ERROR_DETAIL_BYTES_MAX))]
         if token is not None:
             self._metadata.append(("authorization", f"Bearer {token}"))
-        self._channel = grpc.insecure_channel(_target(address), options=_OPTIONS)
+        self._channel = grpc.insecure_channel(_target(replicas), options=_OPTIONS)
         self._closed = False
         self._calls = {name: _callable(self._channel, name) for name in _METHODS}
 
@@ -78,7 +82,8 @@ class GrpcTransport:
         descriptor = _METHODS[method]
         if self._closed:
             raise DependencyUnavailable("the session is closed", dependency="engine")
-        seconds = _DEADLINES.get(method, DEADLINE_SECONDS) if timeout is None else timeout
+        own = _DEADLINES.get(method, DEADLINE_SECONDS)
+        seconds = own if timeout is None else min(own, timeout)
         try:
             answer = called(request, timeout=seconds, metadata=self._metadata)
         except grpc.RpcError as error:
@@ -121,12 +126,24 @@ def _read(answers: Any) -> Iterator[Any]:
         answers.cancel()
 
 
-def _target(address: str) -> str:
-    """The gRPC name of one address or of several replicas."""
-    places = [place.strip() for place in address.split(",") if place.strip()]
-    if not places or any(":" not in place for place in places):
-        raise InvalidInput("MN_CONTEXT_ADDR must be HOST:PORT, or several with commas", field="MN_CONTEXT_ADDR")
-    if len(places) == 1:
-        return places[0]
-    kind = "ipv6" if all(place.startswith("[") for place in places) else "ipv4"
-    return f"{kind}:{','.join(places)}"
+def _target(replicas: Sequence[Address]) -> str:
+    """The gRPC name of the replicas, which are tried in their order.
+
+    gRPC looks up a single host by itself, and again when it has lost it. Of several it takes numbers only, all of one
+    family: so they are looked up here, once, and IPv4 is written as IPv6, which gRPC dials as IPv4 (RFC 4291, 2.5.5.2).
+    """
+    if len(replicas) == 1:
+        return f"dns:///{replicas[0]}"
+    places: list[str] = []
+    for replica in replicas:
+        with contextlib.suppress(socket.gaierror):
+            found = socket.getaddrinfo(replica.host, replica.port, type=socket.SOCK_STREAM)
+            places += [str(Address(host=_ipv6(str(place[0])), port=replica.port)) for *_, place in found]
+    if not places:
+        names = ", ".join(map(str, replicas))
+        raise DependencyUnavailable(f"no host of {names} is known here; check the names", dependency="engine")
+    return f"ipv6:{','.join(dict.fromkeys(places))}"
+
+
+def _ipv6(host: str) -> str:
+    return host if ":" in host else f"::ffff:{host}"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mn_contract.addresses import read_replicas
 from mn_engine.bootstrap import engine_over
 from mn_engine.faces.embedded import EmbeddedFace
 from mn_engine.faces.gate import Gate
@@ -74,8 +75,8 @@ def faces(face: str, engine: Engine) -> Iterator[Faces]:
         server = GrpcServer("127.0.0.1:0", Gate())
         server.start()
         server.serve(engine)
-        address = f"127.0.0.1:{server.port}"
-        faces = Faces(lambda scope: GrpcTransport(address, scope))
+        replicas = read_replicas(f"127.0.0.1:{server.port}", "address")
+        faces = Faces(lambda scope: GrpcTransport(replicas, scope))
     else:
         faces = Faces(lambda scope: _Embedded(engine, scope))
     yield faces

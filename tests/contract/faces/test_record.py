@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 
 import pytest
 
 from mn.context.working.v1 import artifact_pb2, card_pb2, run_pb2
+from mn_contract.canonical import encoded
 from mn_contract.errors import (
     ContextBudgetExceeded,
     IdempotencyConflict,
@@ -17,6 +19,8 @@ from mn_contract.errors import (
     StaleRevision,
 )
 from mn_contract.limits import CARD_TEXT_BYTES_MAX
+from mn_contract.names import SUMMARY_MEDIA_TYPE
+from mn_sdk.context_session.documents import card_document
 from tests.contract.faces.conftest import Faces
 from tests.contract.faces.messages import acl, card, compiled, event, get, observe, opened, put, read, record, refs
 
@@ -157,6 +161,46 @@ def test_cards_cite_exact_ranges_and_a_wrong_hash_or_range_is_refused(faces: Fac
             get(alice, key)
     with pytest.raises(InvalidInput):
         record(alice, event("t", card("another text", body=good)))
+
+
+def test_a_summary_is_nothing_to_cite(faces: Faces) -> None:
+    """Invariant 6: its bytes are no source, in whole or in part, in a card's sources or as its body."""
+    alice = faces.of()
+    opened(alice)
+    source = put(alice, b"It rained on Monday.")
+    rained = artifact_pb2.SourceRange(artifact_sha256=source.sha256, start=0, end=9)
+    record(alice, event("s", card("Rain, in short.", "summary", sources=[rained])))
+    summary = get(alice, "s")
+    part = artifact_pb2.SourceRange(artifact_sha256=summary.body.artifact_sha256, start=0, end=4)
+    for key, citing in (
+        ("whole", card("a claim", sources=[summary.body])),
+        ("part", card("a claim", sources=[rained, part])),
+        ("body", card("", body=part)),
+        ("again", card("shorter", "summary", sources=[part])),
+    ):
+        with pytest.raises(InvalidInput, match="cannot be cited"):
+            record(alice, event(key, citing))
+    (item,) = compiled(alice, "rain").items
+    document = card_document(item.card)
+    assert (document["derived"], "source" in document) == (True, False)
+    assert document["cites"] == [f"{source.sha256[:12]}:0-9"]
+    assert item.size_bytes == len(encoded(document)) + 1
+    put(alice, b"Rain, in short.")
+    record(alice, event("whole", card("a claim", sources=[part])))
+
+
+def test_a_summarys_body_is_put_as_a_summary(faces: Faces) -> None:
+    """Else its bytes could be cited as those of a source."""
+    alice = faces.of()
+    opened(alice)
+    for media_type, error in (("text/plain", True), (SUMMARY_MEDIA_TYPE, False), ("Text/Vnd.Membrane.Summary", False)):
+        data = f"in short, as {media_type}".encode()
+        artifact = put(alice, data, media_type=media_type)
+        body = artifact_pb2.SourceRange(artifact_sha256=artifact.sha256, start=0, end=8)
+        asked = event(artifact.sha256, card("", "summary", body=body, relations=[("derived_from", "origin")]))
+        observe(alice, "origin", "the long story")
+        with pytest.raises(InvalidInput, match="media type") if error else contextlib.nullcontext():
+            record(alice, asked)
 
 
 @pytest.mark.parametrize("size", [0, 1, 65_536, 65_537, 700_000])

@@ -93,7 +93,7 @@ def test_a_second_request_within_a_dispatch_never_leaves(upstream: Upstream) -> 
     """Invariant 10, at the HTTP client, whatever asked for the repetition."""
     import httpx
 
-    exchange = Exchange()
+    exchange = Exchange(20)
     with recording(exchange), httpx.Client() as client:
         client.post(f"{upstream.base}/chat/completions", json={})
         with pytest.raises(UnmanagedCall):

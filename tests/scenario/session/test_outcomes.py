@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
@@ -28,6 +29,7 @@ from mn_contract.invocations import State
 from mn_sdk.context_session import ContextSession, provider
 from mn_sdk.context_session.journal import keeping
 from mn_sdk.context_session.journal.sqlite import SqliteInvocations
+from mn_sdk.context_session.wiretap import Exchange, recording
 from tests.scenario.session.upstream import Upstream, completion
 
 litellm = provider.load()
@@ -36,6 +38,10 @@ MESSAGES = [{"role": "system", "content": "s"}, {"role": "user", "content": json
 
 def call(session: ContextSession, upstream: Upstream, name: str = "d", **more: Any) -> Any:
     return session.complete(name, **{"messages": MESSAGES, **upstream.arguments, **more})
+
+
+def _acomplete(session: ContextSession, name: str, **arguments: Any) -> Any:
+    return asyncio.run(session.acomplete(name, **arguments))
 
 
 def state(session: ContextSession, name: str = "d") -> State:
@@ -82,6 +88,53 @@ def test_a_timeout_is_ambiguous(session: ContextSession, upstream: Upstream) -> 
         call(session, upstream, timeout=0.3)
     answered.set()
     assert state(session) is State.AMBIGUOUS
+
+
+@pytest.mark.parametrize("part", ["head", "body"])
+@pytest.mark.parametrize("complete", [ContextSession.complete, _acomplete])
+def test_an_answer_that_trickles_is_ambiguous_when_the_time_is_up(
+    session: ContextSession, upstream: Upstream, part: str, complete: Callable[..., Any]
+) -> None:
+    """A call's time limit is for all of it, not for each read."""
+    upstream.trickle = part
+    begun = time.monotonic()
+    asked = {**upstream.arguments, "timeout": 0.5}
+    with pytest.raises(AmbiguousInvocation):
+        complete(session, "d", messages=MESSAGES, **asked)
+    assert time.monotonic() - begun < 5
+    assert state(session) is State.AMBIGUOUS
+    assert len(upstream.requests) == 1
+
+
+def test_what_comes_after_the_time_is_up_is_not_read(session: ContextSession, upstream: Upstream) -> None:
+    upstream.trickle = "body"
+    with pytest.raises(AmbiguousInvocation):
+        call(session, upstream, timeout=0.5)
+    until = time.monotonic() + 10
+    while any(thread.name == "mn-send" for thread in threading.enumerate()):
+        assert time.monotonic() < until, "the answer is still being read"
+        time.sleep(0.05)
+
+
+def test_a_trickling_answer_is_waited_for_until_the_sessions_deadline(
+    open_session: Callable[..., ContextSession], upstream: Upstream
+) -> None:
+    deadline = time.time() + 2
+    session = open_session(deadline=deadline)
+    upstream.trickle = "body"
+    with pytest.raises(AmbiguousInvocation):
+        call(session, upstream)
+    assert time.time() < deadline + 3
+
+
+def test_nothing_is_sent_when_the_time_is_up(upstream: Upstream) -> None:
+    import httpx
+
+    exchange = Exchange(-1)
+    with recording(exchange), httpx.Client() as client, pytest.raises(ContextBudgetExceeded) as late:
+        client.post(f"{upstream.base}/chat/completions", json={})
+    assert late.value.detail["budget"] == "deadline"
+    assert (exchange.sent, upstream.requests) == (0, [])
 
 
 def test_a_refused_connection_sent_nothing(session: ContextSession, upstream: Upstream) -> None:

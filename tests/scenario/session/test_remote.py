@@ -5,21 +5,31 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mn.context.working.v1 import card_pb2
-from mn_contract.errors import AmbiguousInvocation, DependencyUnavailable, InvalidInput, NeedsPartition
+from mn_contract.errors import (
+    AmbiguousInvocation,
+    ContextBudgetExceeded,
+    DependencyUnavailable,
+    InvalidInput,
+    NeedsPartition,
+)
 from mn_contract.invocations import State
 from mn_contract.limits import EVENT_CARDS_MAX, ID_BYTES_MAX
 from mn_engine.bootstrap import engine_over
 from mn_engine.faces.gate import Gate
 from mn_engine.faces.grpc import GrpcServer
 from mn_engine.store.memory import MemoryStore
+from mn_sdk.client import runtime_client
 from mn_sdk.context_session import ContextSession, provider
 from mn_sdk.context_session.journal import keeping
+from mn_sdk.transport.bounded import SETTLING_SECONDS
 from tests.scenario.session.upstream import Upstream
 
 litellm = provider.load()
@@ -182,7 +192,77 @@ def test_an_engine_that_is_named_and_cannot_be_reached_is_an_error(
     assert not (tmp_path / "run").exists()
 
 
-def test_an_address_without_a_port_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("MN_CONTEXT_ADDR", "localhost")
-    with pytest.raises(InvalidInput):
-        ContextSession(tmp_path, job_id="j", run_id="r", principal="p")
+def test_an_engine_that_never_answers_is_waited_for_until_the_deadline(
+    monkeypatch: pytest.MonkeyPatch, open_session: Opener
+) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        monkeypatch.setenv("MN_CONTEXT_ADDR", f"127.0.0.1:{silent.getsockname()[1]}")
+        begun = time.monotonic()
+        with pytest.raises(ContextBudgetExceeded) as passed:
+            open_session(deadline=time.time() + 1)
+    assert passed.value.detail["budget"] == "deadline"
+    assert time.monotonic() - begun < 5
+
+
+def test_an_engine_that_stalls_ends_a_session_at_its_deadline_and_keeps_what_was_paid_for(
+    served: Served, monkeypatch: pytest.MonkeyPatch, open_session: Opener, upstream: Upstream
+) -> None:
+    """Invariant 10: the answer came in time; the engine did not take it before the deadline."""
+    stalled, going_on = threading.Event(), threading.Event()
+    respond = MemoryStore.decide_invocation
+
+    def stall(*args: Any) -> Any:
+        if stalled.is_set():
+            going_on.wait(30)
+        return respond(*args)
+
+    monkeypatch.setattr(MemoryStore, "decide_invocation", stall)
+    deadline = time.time() + 2
+    session = open_session(deadline=deadline)
+    upstream.hold = stalled.set
+    with pytest.raises(ContextBudgetExceeded) as passed:
+        session.complete("d", messages=MESSAGES, **upstream.arguments)
+    assert time.time() < deadline + SETTLING_SECONDS + 3
+    assert (passed.value.detail["budget"], passed.value.detail["kept"]) == ("deadline", "notes")
+    session.close()
+    going_on.set()
+    again = open_session()
+    assert again.complete("d", messages=MESSAGES, **upstream.arguments).choices[0].message.content == "yes"
+    assert len(upstream.requests) == 1
+
+
+@pytest.mark.parametrize("bad", ["localhost", "127.0.0.1:99999", "127.0.0.1:0", "127.0.0.1:5,", ",", " "])
+def test_what_is_no_address_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, bad: str) -> None:
+    monkeypatch.setenv("MN_CONTEXT_ADDR", bad)
+    with pytest.raises(InvalidInput, match="MN_CONTEXT_ADDR"):
+        ContextSession(tmp_path / "run", job_id="j", run_id="r", principal="p")
+    with pytest.raises(InvalidInput, match="address"):
+        runtime_client("j", "r", "p", address=bad)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        "localhost:{}",
+        "127.0.0.1:{0}, localhost:{0}",
+        "[::1]:{away},127.0.0.1:{}",
+        "no-such-host.invalid:1,127.0.0.1:{}",
+    ],
+)
+def test_replicas_are_named_by_host_or_number_of_any_family(
+    served: Served, monkeypatch: pytest.MonkeyPatch, open_session: Opener, listed: str
+) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port, away = served.address.rpartition(":")[2], unused.getsockname()[1]
+        monkeypatch.setenv("MN_CONTEXT_ADDR", listed.format(port, away=away))
+    assert open_session().observe("x", event_id="x") == ("x",)
+
+
+def test_replicas_that_nobody_knows_are_unavailable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MN_CONTEXT_ADDR", "no-such-host.invalid:1,nor-this.invalid:2")
+    with pytest.raises(DependencyUnavailable, match=r"no-such-host\.invalid:1"):
+        ContextSession(tmp_path / "run", job_id="j", run_id="r", principal="p")

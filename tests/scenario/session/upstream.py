@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -33,13 +36,15 @@ def completion(content: str | None = "yes", **message: Any) -> bytes:
 
 class Upstream:
     """`status`, `headers` and `body` are what it answers; `reset` ends the connection instead; `hold` is called between
-    receiving a request and answering it."""
+    receiving a request and answering it; `trickle` is the part, `head` or `body`, from which on the answer comes
+    slowly, byte by byte."""
 
     def __init__(self) -> None:
         self.status = 200
         self.headers: dict[str, str] = {}
         self.body = completion()
         self.reset = False
+        self.trickle = ""
         self.hold: Callable[[], None] = lambda: None
         self.requests: list[dict[str, Any]] = []
         upstream = self
@@ -83,9 +88,27 @@ class Upstream:
             handler.close_connection = True
             handler.connection.shutdown(socket.SHUT_RDWR)
             return
+        if self.trickle == "head":
+            handler.wfile = _Slow(handler.wfile)
         handler.send_response(self.status)
         for name, value in {"content-type": "application/json", **self.headers}.items():
             handler.send_header(name, value)
         handler.send_header("content-length", str(len(self.body)))
         handler.end_headers()
+        if self.trickle == "body":
+            handler.wfile = _Slow(handler.wfile)
         handler.wfile.write(self.body)
+
+
+class _Slow(io.BufferedIOBase):
+    """Writes a byte each tenth of a second, until nobody reads any more."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def write(self, data: Any) -> int:
+        with contextlib.suppress(OSError):
+            for byte in bytes(data):
+                self._file.write(bytes([byte]))
+                time.sleep(0.1)
+        return len(data)

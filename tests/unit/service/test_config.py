@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from mn_contract.errors import InvalidInput
 from mn_engine.cli import main
-from mn_engine.config import parse_address, record_path, serve_config
+from mn_engine.config import record_path, serve_config
 
 
 def test_defaults_are_loopback_and_a_record_under_the_data_home(tmp_path: Path) -> None:
@@ -28,37 +28,6 @@ def test_other_addresses_want_a_token_and_a_word_about_plain_text() -> None:
         serve_config({**env, "MN_CONTEXT_AUTH_TOKEN": "t"})
     assert caught.value.field == "--allow-plaintext"
     assert not serve_config({**env, "MN_CONTEXT_AUTH_TOKEN": "t"}, allow_plaintext=True).gate.open
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        "",
-        "host",
-        "host:",
-        ":1",
-        "host:x",
-        "host:70000",
-        "host:-1",
-        "1:2:3:x",
-        "host:" + "9" * 5000,
-        "host:5\n",
-        " :5",
-        "127.0.0.1:50052:3",
-        "127.0.0.1:1,127.0.0.1:2",
-        "::1:50099",
-        "[::1]",
-        "[host]:5",
-        "[127.0.0.1]:5",
-        "[]:5",
-        "a,b:5",
-        "host:\uff15\uff10",
-        "unix:/tmp/x",
-    ],
-)
-def test_malformed_addresses_are_refused(bad: str) -> None:
-    with pytest.raises(InvalidInput):
-        parse_address(bad, "MN_CONTEXT_ADDR")
 
 
 def test_errors_name_where_a_value_came_from(tmp_path: Path) -> None:
@@ -88,12 +57,6 @@ def test_help_is_not_cut() -> None:
     done = CliRunner().invoke(main, ["--help"], terminal_width=80)
     assert done.exit_code == 0
     assert "..." not in done.output.partition("Commands:")[2]
-
-
-def test_ipv6_loopback_is_loopback() -> None:
-    assert parse_address("[::1]:5", "a").loopback
-    assert str(parse_address("[::1]:5", "a")) == "[::1]:5"
-    assert not parse_address("example.org:5", "a").loopback
 
 
 def test_a_store_url_or_folder_is_refused(tmp_path: Path) -> None:
@@ -145,6 +108,23 @@ def test_an_error_in_a_tokens_file_names_file_entry_and_field(tmp_path: Path, en
     with pytest.raises(InvalidInput) as caught:
         serve_config({"MN_CONTEXT_TOKENS_FILE": str(file)})
     assert caught.value.message.startswith(f"MN_CONTEXT_TOKENS_FILE {file}: tokens[2]{field} ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tokens:\n  {0}: {{principal: alice}}\n  {0}: {{principal: bob}}\n",
+        "tokens:\n  {0}: {{principal: alice}}\ntokens:\n  {1}: {{principal: bob}}\n",
+        "tokens:\n  {0}:\n    principal: alice\n    principal: bob\n",
+    ],
+)
+def test_a_key_that_stands_twice_in_a_tokens_file_is_refused(tmp_path: Path, text: str) -> None:
+    """PyYAML takes the last one, so that a token would speak for another principal than its reader sees."""
+    file = tmp_path / "tokens.yaml"
+    file.write_text(text.format("a" * 64, "b" * 64))
+    with pytest.raises(InvalidInput, match="twice") as caught:
+        serve_config({"MN_CONTEXT_TOKENS_FILE": str(file)})
+    assert "aaaa" not in caught.value.message
 
 
 def test_a_token_that_was_not_hashed_is_not_told(tmp_path: Path) -> None:

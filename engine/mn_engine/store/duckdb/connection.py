@@ -254,6 +254,11 @@ def _unopened(error: Exception) -> ContextError:
         return StorageFull("the disk is full and the record cannot be opened. Make room and retry")
     if any(mark in text for mark in _DAMAGE_MARKS):
         return _damaged(error)
+    if isinstance(error, PermissionError) or "permission denied" in text:
+        return DependencyUnavailable(
+            "the record's file may not be read and written by this user; give the user leave, or name another record",
+            dependency="store",
+        )
     return DependencyUnavailable(
         f"the record cannot be opened ({type(error).__name__}); is the file a record of this engine?",
         dependency="store",
