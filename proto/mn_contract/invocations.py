@@ -150,7 +150,8 @@ def begin(newest: Attempt | None, spent: frozenset[str], wish: Begin, now_ms: in
         return Begun(attempt=newest, replayed=True)
     if newest.state is State.FAILED_DEFINITE:
         _check_unspent(wish, spent)
-        return _fresh(wish, newest.attempt + 1, now_ms)
+        # What a retry allowed and did not come to is used up by the call that comes instead.
+        return _fresh(replace(wish, retry=wish.retry or newest.retry), newest.attempt + 1, now_ms)
     if newest.state in (State.PREPARED, State.DISPATCHED):
         _check_free(newest, wish, now_ms)
     if newest.state is State.PREPARED:

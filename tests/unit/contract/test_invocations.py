@@ -210,6 +210,16 @@ def test_a_retry_that_takes_a_claim_over_is_spent_by_its_dispatch() -> None:
     assert isinstance(begin(lost, spent_retries([lost]), wish("w2", retry="a"), 0).error, AmbiguousInvocation)
 
 
+def test_what_a_retry_allowed_is_used_up_by_the_call_that_comes_instead() -> None:
+    """Invariant 10: an ambiguous call, a retry that never left, a plain call: there is no third dispatch."""
+    unsent = replace(attempt(State.FAILED_DEFINITE), attempt=2, retry="a", request_sha256="")
+    plain = begin(unsent, spent_retries([unsent]), wish(), 0).attempt
+    assert (plain.attempt, plain.retry) == (3, "a")
+    lost = move(dispatch(plain, epoch=plain.epoch, request_sha256=G), Command.LOSE, evidence="x")
+    for again in (wish(), wish(retry="a")):
+        assert isinstance(begin(lost, spent_retries([unsent, lost]), again, 0).error, AmbiguousInvocation)
+
+
 def test_a_retry_whose_dispatch_was_declined_is_spent_and_one_that_never_left_is_not() -> None:
     declined = attempt(State.FAILED_DEFINITE, retry="a", request_sha256=G)
     with pytest.raises(IdempotencyConflict):
