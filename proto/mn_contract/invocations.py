@@ -4,6 +4,9 @@ An invocation is a name that the caller gives a logical call; each try at it is 
 (PREPARED), makes DISPATCHED durable, sends, and says what became of it. Whoever stores attempts (the session's journal,
 the engine) asks these functions what may happen, and writes what they return; they read no clock and store nothing.
 
+A name belongs to its principal, whatever roles it bears; what was asked and answered under it belongs to the roles that
+the call was made with, because they decided what its packet showed (invariant 7).
+
     PREPARED ──dispatch──> DISPATCHED ──respond──> RESPONDED ──complete──> COMPLETED
                                │ ├──fail────────> FAILED_DEFINITE          (a new attempt is free)
                                │ └──lose────────> AMBIGUOUS ──respond────> RESPONDED   (late, to its own attempt)
@@ -90,6 +93,8 @@ class Attempt:
     holder: str
     lease_until_ms: int
     fingerprint: str
+    roles: frozenset[str]
+    """Those that its worker bore: without all of them it is not seen."""
     request_sha256: str = ""
     retry: str = ""
     response: bytes | None = None
@@ -105,6 +110,7 @@ class Begin:
     holder: str
     lease_ms: int
     fingerprint: str
+    roles: frozenset[str]
     retry: str = ""
     abandoned: str = ""
 
@@ -128,6 +134,11 @@ class Begun:
     write: tuple[Attempt, ...] = ()
     replayed: bool = False
     error: AmbiguousInvocation | None = None
+
+
+def is_visible(attempt: Attempt, roles: frozenset[str]) -> bool:
+    """Whether the attempt's principal may read it with these roles: all that it was made with."""
+    return attempt.roles <= roles
 
 
 def spent_retries(attempts: Iterable[Attempt]) -> frozenset[str]:
@@ -162,6 +173,7 @@ def begin(newest: Attempt | None, spent: frozenset[str], wish: Begin, now_ms: in
             holder=wish.holder,
             lease_until_ms=now_ms + wish.lease_ms,
             fingerprint=wish.fingerprint,
+            roles=wish.roles,
             retry=wish.retry or newest.retry,  # a claim that supersedes stays the dispatch of the retry that asked it
         )
         return Begun(attempt=claimed, write=(claimed,))
@@ -264,6 +276,7 @@ def _fresh(wish: Begin, number: int, now_ms: int) -> Begun:
         holder=wish.holder,
         lease_until_ms=now_ms + wish.lease_ms,
         fingerprint=wish.fingerprint,
+        roles=wish.roles,
         retry=wish.retry,
     )
     return Begun(attempt=attempt, write=(attempt,))
@@ -283,7 +296,7 @@ def _check_unspent(wish: Begin, spent: frozenset[str]) -> None:
 
 
 def _check_same_request(newest: Attempt, wish: Begin) -> None:
-    if newest.fingerprint != wish.fingerprint:
+    if newest.fingerprint != wish.fingerprint or not is_visible(newest, wish.roles):
         raise IdempotencyConflict(
             f"call {newest.name!r} was made with another request or other roles; give this one a name of its own",
             key=newest.name,

@@ -21,7 +21,7 @@ _UNREAD: Final = frozenset({
     "max_completion_tokens", "stream", "stream_options", "logprobs", "top_logprobs", "logit_bias", "presence_penalty",
     "frequency_penalty", "repetition_penalty", "parallel_tool_calls", "reasoning_effort", "reasoning", "thinking",
     "verbosity", "modalities", "service_tier", "store", "metadata", "safety_identifier", "prompt_cache_key",
-    "prompt_cache_retention", "usage", "provider", "custom_llm_provider", "deployment_id", "drop_params",
+    "prompt_cache_retention", "usage", "provider", "custom_llm_provider", "drop_params",
     "additional_drop_params", "allowed_openai_params", "mock_response", "mock_tool_calls", "mock_timeout",
     "mock_delay", "input_cost_per_token", "output_cost_per_token", "cache_control_injection_points", "moderation",
     "clear_thinking", "enable_thinking", "reasoning_format", "safe_prompt", "transforms", "options", "keep_alive",

@@ -1,7 +1,8 @@
 """Model calls billed at most once: the rules of mn_contract.invocations over the store (invariant 10).
 
 A closed run begins and dispatches nothing, but what was dispatched may still be answered and settled: a paid response
-is not lost to a cancel.
+is not lost to a cancel. An attempt made with roles that the scope does not bear is not found (invariant 7); only a
+response is taken in for it, because whoever brings one has it already.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from mn_contract.invocations import (
     State,
     begin,
     dispatch,
+    is_visible,
     move,
     reconcile,
     respond,
@@ -29,9 +31,29 @@ from mn_engine.store.port import Invocations
 DecideOne = Callable[[Invocations], Attempt]
 
 
-def begin_invocation(engine: Engine, scope: Scope, call: Call, *, wish: Begin) -> Attempt:
+def begin_invocation(
+    engine: Engine,
+    scope: Scope,
+    call: Call,
+    *,
+    name: str,
+    holder: str,
+    lease_ms: int,
+    fingerprint: str,
+    retry: str,
+    abandoned: str,
+) -> Attempt:
     """A claimed attempt, or the one whose durable response is to be replayed."""
     call.check()
+    wish = Begin(
+        name=name,
+        holder=holder,
+        lease_ms=lease_ms,
+        fingerprint=fingerprint,
+        roles=scope.roles,
+        retry=retry,
+        abandoned=abandoned,
+    )
     decided: list[Begun] = []
 
     def decide(known: Invocations) -> tuple[Attempt, ...]:
@@ -64,7 +86,7 @@ def dispatch_invocation(
 
     def decide(known: Invocations) -> Attempt:
         engine.store.run(scope.run_key).check_writable()
-        moved = dispatch(_of(known, attempt), epoch=epoch, request_sha256=request_sha256)
+        moved = dispatch(_of(known, scope, attempt), epoch=epoch, request_sha256=request_sha256)
         if max_calls is not None and known.run_calls >= max_calls:
             raise ContextBudgetExceeded(
                 f"the run has made {known.run_calls} of its {max_calls} calls; this one was not sent",
@@ -93,9 +115,9 @@ def respond_invocation(
     """The attempt with what became of it."""
 
     def decide(known: Invocations) -> Attempt:
-        of = _of(known, attempt)
         if outcome is State.RESPONDED:
-            return respond(of, response, usable=usable)
+            return respond(_numbered(known, attempt), response, usable=usable)
+        of = _of(known, scope, attempt)
         command = {State.FAILED_DEFINITE: Command.FAIL, State.AMBIGUOUS: Command.LOSE}.get(outcome)
         if command is None:
             raise InvalidInput("outcome must be responded, failed_definite or ambiguous", field="outcome")
@@ -106,7 +128,7 @@ def respond_invocation(
 
 def complete_invocation(engine: Engine, scope: Scope, call: Call, *, name: str, attempt: int) -> Attempt:
     """The attempt, written back."""
-    return _decide(engine, scope, name, lambda known: move(_of(known, attempt), Command.COMPLETE))
+    return _decide(engine, scope, name, lambda known: move(_of(known, scope, attempt), Command.COMPLETE))
 
 
 def reconcile_invocation(
@@ -116,7 +138,7 @@ def reconcile_invocation(
 
     def decide(known: Invocations) -> Attempt:
         return reconcile(
-            known.newest, response=response, evidence=evidence, now_ms=_now_ms(engine), abandoned=abandoned
+            _newest(known, scope), response=response, evidence=evidence, now_ms=_now_ms(engine), abandoned=abandoned
         )
 
     return _decide(engine, scope, name, decide)
@@ -127,9 +149,10 @@ def get_invocation(engine: Engine, scope: Scope, call: Call, *, name: str) -> tu
     check_id(name, "name")
     engine.store.run(scope.run_key).check_readable()
     known = engine.store.invocations(scope.run_key, scope.principal, name)
-    if known.newest is None:
+    newest = _newest(known, scope)
+    if newest is None:
         raise NotFound("there is no invocation of this name")
-    return known.newest, known.run_calls
+    return newest, known.run_calls
 
 
 def _decide(engine: Engine, scope: Scope, name: str, decide: DecideOne) -> Attempt:
@@ -146,11 +169,27 @@ def _decide(engine: Engine, scope: Scope, name: str, decide: DecideOne) -> Attem
     return decided[0]
 
 
-def _of(known: Invocations, number: int) -> Attempt:
+def _newest(known: Invocations, scope: Scope) -> Attempt | None:
+    newest = known.newest
+    return newest if newest is not None and is_visible(newest, scope.roles) else None
+
+
+def _of(known: Invocations, scope: Scope, number: int) -> Attempt:
+    attempt = _numbered(known, number)
+    if not is_visible(attempt, scope.roles):
+        raise _no_such_attempt()
+    return attempt
+
+
+def _numbered(known: Invocations, number: int) -> Attempt:
     attempt = known.by_attempt.get(number)
     if attempt is None:
-        raise NotFound("there is no such attempt of an invocation of this name")
+        raise _no_such_attempt()
     return attempt
+
+
+def _no_such_attempt() -> NotFound:
+    return NotFound("there is no such attempt of an invocation of this name")
 
 
 def _now_ms(engine: Engine) -> int:

@@ -15,7 +15,6 @@ from google.protobuf.message import DecodeError, Message
 
 from mn.context.working.v1 import artifact_pb2, card_pb2, invocation_pb2, packet_pb2, run_pb2
 from mn_contract.errors import InvalidInput
-from mn_contract.invocations import Begin
 from mn_contract.names import check_sha256
 from mn_engine.domain.access import OPEN
 from mn_engine.domain.artifacts import check_hash
@@ -100,17 +99,6 @@ def _decode_reconcile(message: invocation_pb2.ReconcileInvocationRequest) -> Arg
         "evidence": message.evidence,
         "abandoned": message.abandoned_holder,
     }
-
-
-def _begin(message: invocation_pb2.BeginInvocationRequest) -> Begin:
-    return Begin(
-        name=message.name,
-        holder=message.holder,
-        lease_ms=message.lease_ms,
-        fingerprint=message.fingerprint,
-        retry=message.retry,
-        abandoned=message.abandoned_holder,
-    )
 
 
 CODECS: Final[Mapping[str, Codec]] = MappingProxyType(
@@ -216,7 +204,14 @@ CODECS: Final[Mapping[str, Codec]] = MappingProxyType(
         "BeginInvocation": Codec(
             request=invocation_pb2.BeginInvocationRequest,
             answer=invocation_pb2.BeginInvocationResponse,
-            decode=lambda m: {"wish": _begin(m)},
+            decode=lambda m: {
+                "name": m.name,
+                "holder": m.holder,
+                "lease_ms": m.lease_ms,
+                "fingerprint": m.fingerprint,
+                "retry": m.retry,
+                "abandoned": m.abandoned_holder,
+            },
             encode=lambda attempt, _: invocation_pb2.BeginInvocationResponse(invocation=encode_attempt(attempt)),
         ),
         "DispatchInvocation": Codec(

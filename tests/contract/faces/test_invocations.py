@@ -142,6 +142,28 @@ def test_a_cancelled_run_dispatches_nothing_but_keeps_what_was_paid_for(faces: F
             refused()
 
 
+def test_an_answer_is_read_with_the_roles_of_its_call(faces: Faces) -> None:
+    """Invariant 7: by no RPC, not even one that a session never makes."""
+    auditor, plain = faces.of(roles=("auditor",)), faces.of()
+    opened(auditor)
+    sent = begin(auditor)
+    dispatch(auditor, sent)
+    respond(auditor, sent, b"secret")
+    for asked in (
+        lambda: begin_again(plain),
+        lambda: plain.call("CompleteInvocation", pb.CompleteInvocationRequest(name="call", attempt=1)),
+        lambda: dispatch(plain, sent),
+        lambda: plain.call(
+            "ReconcileInvocation", pb.ReconcileInvocationRequest(name="call", response=b"x", evidence="e")
+        ),
+    ):
+        with pytest.raises(NotFound):
+            asked()
+    with pytest.raises(IdempotencyConflict):
+        begin(plain)
+    assert begin_again(auditor).response == b"secret"
+
+
 def test_malformed_invocations_are_refused(faces: Faces) -> None:
     alice = faces.of()
     opened(alice)

@@ -40,8 +40,10 @@ class Workers:
         self.dead: set[str] = set()
         self._make = make
 
-    def worker(self, name: str, principal: str = "alice", run_id: str = "run") -> Invocations:
-        scope = SessionScope(job_id="job", run_id=run_id, principal=principal)
+    def worker(
+        self, name: str, principal: str = "alice", run_id: str = "run", roles: tuple[str, ...] = ()
+    ) -> Invocations:
+        scope = SessionScope(job_id="job", run_id=run_id, principal=principal, roles=roles)
         return self._make(scope, self.clock, lambda: name, self.dead.__contains__)
 
 

@@ -208,6 +208,42 @@ def test_names_are_of_one_principal_and_one_run(workers: Workers) -> None:
     assert workers.worker("w2", principal="carol").newest("call") is None
 
 
+def test_what_was_asked_with_a_role_is_not_seen_without_it(workers: Workers) -> None:
+    """Invariant 7: the packet of a call showed what its roles may read, and so may its response."""
+    with_role, without = workers.worker("w1", roles=("auditor", "lead")), workers.worker("w2", roles=("lead",))
+    attempt = dispatched(with_role)
+    for act in (
+        lambda: without.reconcile("call", response=b"made up", evidence="log"),
+        lambda: without.lose(attempt, evidence="?"),
+        lambda: without.fail(attempt, evidence="?"),
+    ):
+        with pytest.raises(NotFound):
+            act()
+    attempt = with_role.respond(attempt, b"secret", usable=True)
+    assert without.newest("call") is None
+    with pytest.raises(NotFound):
+        without.complete(attempt)
+    with pytest.raises(IdempotencyConflict) as conflict:
+        begin(without)
+    assert "secret" not in str(conflict.value.detail)
+    with_more = workers.worker("w3", roles=("lead", "auditor", "third"))
+    assert begin(with_more).response == b"secret"
+    assert with_more.complete(attempt).response == b"secret"
+
+
+def test_a_paid_response_is_taken_in_with_any_roles(workers: Workers) -> None:
+    with_role, without = workers.worker("w1", roles=("auditor",)), workers.worker("w2")
+    without.respond(dispatched(with_role), b"paid", usable=True)
+    assert begin(with_role).response == b"paid"
+
+
+def test_a_name_whose_call_never_left_is_free_to_other_roles(workers: Workers) -> None:
+    with_role, without = workers.worker("w1", roles=("auditor",)), workers.worker("w2")
+    with_role.fail(begin(with_role), evidence="not sent")
+    without.respond(dispatched(without), b"mine", usable=True)
+    assert begin(without).response == b"mine"
+
+
 def test_calls_are_counted_over_the_run_and_what_was_not_executed_is_free(workers: Workers) -> None:
     alice, bob = workers.worker("w1"), workers.worker("w2", principal="bob")
     dispatched(alice, "a")

@@ -12,11 +12,12 @@ from mn_engine.store.port import Invocations, Store
 from tests.storing import KEY, open_run, sha
 
 PRINT = sha(b"request")
+ROLES = frozenset({"auditor", "lead"})
 
 
 def begin_it(store: Store, name: str = "n", *, principal: str = "ada", holder: str = "w", retry: str = "") -> Attempt:
     """Begins an invocation at time 0."""
-    wish = Begin(name=name, holder=holder, lease_ms=1000, fingerprint=PRINT, retry=retry)
+    wish = Begin(name=name, holder=holder, lease_ms=1000, fingerprint=PRINT, roles=ROLES, retry=retry)
 
     def decide(known: Invocations) -> tuple[Attempt, ...]:
         return begin(known.newest, known.spent_retries, wish, 0).write
@@ -78,7 +79,7 @@ def test_all_of_a_decision_is_stored(store: Store) -> None:
     open_run(store)
     begin_it(store)
     dispatch_it(store)
-    wish = Begin(name="n", holder="w2", lease_ms=1, fingerprint=PRINT, retry="r1", abandoned="w")
+    wish = Begin(name="n", holder="w2", lease_ms=1, fingerprint=PRINT, roles=ROLES, retry="r1", abandoned="w")
     store.decide_invocation(KEY, "ada", "n", lambda known: begin(known.newest, known.spent_retries, wish, 5000).write)
     known = store.invocations(KEY, "ada", "n")
     assert {number: attempt.state for number, attempt in known.by_attempt.items()} == {

@@ -30,6 +30,7 @@ from tests.storing import (
 
 Opener = Callable[[], Store]
 PRINT = sha(b"request")
+ROLES = frozenset({"auditor", "lead"})
 
 
 def fill(store: Store) -> None:
@@ -43,7 +44,7 @@ def fill(store: Store) -> None:
     arriving = store.upload(KEY)
     arriving.write(b"z" * 100_000)
     arriving.finish(media_type="text/plain", owner="ada", acl=OPEN, expected_sha256="")
-    wish = Begin(name="n", holder="w", lease_ms=5, fingerprint=PRINT)
+    wish = Begin(name="n", holder="w", lease_ms=5, fingerprint=PRINT, roles=ROLES)
 
     def decide(known: Invocations) -> object:
         return begin(known.newest, known.spent_retries, wish, 0).write

@@ -151,7 +151,7 @@ class SameAnswers(RuleBasedStateMachine):
     @rule(run=RUNS, owner=OWNERS, name=NAMES, holder=NAMES, now=st.integers(0, 9))
     def begin_invocation(self, run: str, owner: str, name: str, holder: str, now: int) -> None:
         key = run_key(JOB, run)
-        wish = Begin(name=name, holder=holder, lease_ms=3, fingerprint=sha(name.encode()))
+        wish = Begin(name=name, holder=holder, lease_ms=3, fingerprint=sha(name.encode()), roles=frozenset({"r", "s"}))
 
         def decide(known: Invocations) -> Any:
             return begin(known.newest, known.spent_retries, wish, now).write

@@ -152,12 +152,8 @@ def test_what_litellm_refuses_itself_sent_nothing(session: ContextSession, upstr
     assert state(session) is State.FAILED_DEFINITE
 
 
-@pytest.mark.parametrize(
-    "body", [b"<html>busy</html>", b"{}", b'{"choices": []}', b"[1]", b'{"error": {"message": "x"}}']
-)
-def test_a_paid_response_that_cannot_be_used_is_kept_exactly_and_replayed_as_such(
-    session: ContextSession, upstream: Upstream, body: bytes
-) -> None:
+def check_kept_unusable(session: ContextSession, upstream: Upstream, body: bytes) -> None:
+    """The answer is raised as unusable each time, sent for once, and stored as it came."""
     upstream.body = body
     for _ in range(2):
         with pytest.raises(UnusableResponse):
@@ -166,6 +162,15 @@ def test_a_paid_response_that_cannot_be_used_is_kept_exactly_and_replayed_as_suc
     assert newest is not None
     assert (newest.state, newest.response, newest.usable) == (State.RESPONDED, body, False)
     assert len(upstream.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html>busy</html>", b"{}", b'{"choices": []}', b"[1]", b'{"error": {"message": "x"}}']
+)
+def test_a_paid_response_that_cannot_be_used_is_kept_exactly_and_replayed_as_such(
+    session: ContextSession, upstream: Upstream, body: bytes
+) -> None:
+    check_kept_unusable(session, upstream, body)
 
 
 @pytest.mark.parametrize(
@@ -190,14 +195,7 @@ def test_a_paid_response_that_cannot_be_used_is_kept_exactly_and_replayed_as_suc
 def test_an_answer_that_cannot_be_read_or_kept_is_a_paid_response_all_the_same(
     session: ContextSession, upstream: Upstream, body: bytes
 ) -> None:
-    upstream.body = body
-    for _ in range(2):
-        with pytest.raises(UnusableResponse):
-            call(session, upstream)
-    newest = session.journal.invocations.newest("d")
-    assert newest is not None
-    assert (newest.state, newest.response, newest.usable) == (State.RESPONDED, body, False)
-    assert len(upstream.requests) == 1
+    check_kept_unusable(session, upstream, body)
 
 
 def test_a_response_larger_than_the_limit_is_known_to_have_come(session: ContextSession, upstream: Upstream) -> None:

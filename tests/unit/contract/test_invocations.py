@@ -34,14 +34,26 @@ from mn_contract.invocations import (
 )
 
 F, G = "f" * 64, "a" * 64
+ROLES = frozenset({"auditor", "lead"})
 
 
-def wish(holder: str = "w1", *, retry: str = "", fingerprint: str = F, abandoned: str = "") -> Begin:
-    return Begin(name="n", holder=holder, lease_ms=1000, fingerprint=fingerprint, retry=retry, abandoned=abandoned)
+def wish(
+    holder: str = "w1", *, retry: str = "", fingerprint: str = F, abandoned: str = "", roles: frozenset[str] = ROLES
+) -> Begin:
+    return Begin(
+        name="n",
+        holder=holder,
+        lease_ms=1000,
+        fingerprint=fingerprint,
+        roles=roles,
+        retry=retry,
+        abandoned=abandoned,
+    )
 
 
 def attempt(state: State, **changes: object) -> Attempt:
-    values = {"holder": "w1", "lease_until_ms": 1000, "fingerprint": F, "epoch": 1, "attempt": 1, **changes}
+    known = {"holder": "w1", "lease_until_ms": 1000, "fingerprint": F, "epoch": 1, "attempt": 1, "roles": ROLES}
+    values = {**known, **changes}
     return Attempt(name="n", state=state, **values)  # type: ignore[arg-type]
 
 

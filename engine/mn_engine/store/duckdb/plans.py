@@ -275,6 +275,7 @@ def _invocation_row(run_key: str, seq: int, principal: str, attempt: Attempt) ->
         attempt.holder,
         attempt.lease_until_ms,
         attempt.fingerprint,
+        ",".join(sorted(attempt.roles)),
         attempt.request_sha256,
         attempt.retry,
         attempt.response,

@@ -223,6 +223,7 @@ def find_invocations(cursor: duckdb.DuckDBPyConnection, run_key: str, principal:
     for row in found:
         values = dict(zip(INVOCATIONS.names[3:], row, strict=True))
         values["state"] = State(values["state"])
+        values["roles"] = frozenset(filter(None, values["roles"].split(",")))
         attempts[values["attempt"]] = Attempt(**values)
     return attempts
 

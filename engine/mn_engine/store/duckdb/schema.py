@@ -86,6 +86,7 @@ INVOCATIONS: Final = pa.schema(
         ("holder", pa.string()),
         ("lease_until_ms", pa.int64()),
         ("fingerprint", pa.string()),
+        ("roles", pa.string()),  # sorted, with commas between
         ("request_sha256", pa.string()),
         ("retry", pa.string()),
         ("response", pa.binary()),

@@ -135,7 +135,8 @@ class Writer:
                     # Who was just answered tends to come back at once, beside those who came meanwhile.
                     self._siblings = min(len(jobs) + len(self._waiting), self._group_max)
             except Exception as error:  # noqa: BLE001  (a fault of ours must reach its callers, not end the writer)
-                _log.error("a group of %d writes failed: %s", len(jobs), place_of(error))
+                unsettled = sum(not job.result.done() for job in jobs)  # none where what followed the commit failed
+                _log.error("a fault left %d of %d writes unsettled: %s", unsettled, len(jobs), place_of(error))
                 self._facts.forget()
                 _fail(jobs, error)
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 class Invocations(Protocol):
     """The calls of one scope. Thread-safe. What a method returns is durable when it returns.
 
+    A call made with roles that the scope does not bear is one it has not made, except that its name is taken.
     Errors are those of mn_contract.invocations; beside them DependencyUnavailable and StorageFull.
     """
 

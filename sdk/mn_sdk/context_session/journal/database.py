@@ -24,8 +24,8 @@ MIGRATIONS: Final = (
     CREATE TABLE attempts (
       job_id TEXT NOT NULL, run_id TEXT NOT NULL, principal TEXT NOT NULL, name TEXT NOT NULL,
       attempt INTEGER NOT NULL, state TEXT NOT NULL, epoch INTEGER NOT NULL, holder TEXT NOT NULL,
-      lease_until_ms INTEGER NOT NULL, fingerprint TEXT NOT NULL, request_sha256 TEXT NOT NULL, retry TEXT NOT NULL,
-      response BLOB, response_sha256 TEXT NOT NULL, usable INTEGER NOT NULL, evidence TEXT NOT NULL
+      lease_until_ms INTEGER NOT NULL, fingerprint TEXT NOT NULL, roles TEXT NOT NULL, request_sha256 TEXT NOT NULL,
+      retry TEXT NOT NULL, response BLOB, response_sha256 TEXT NOT NULL, usable INTEGER NOT NULL, evidence TEXT NOT NULL
     ) STRICT;
     CREATE UNIQUE INDEX attempts_key ON attempts (job_id, run_id, principal, name, attempt);
     CREATE INDEX attempts_state ON attempts (job_id, run_id, state);

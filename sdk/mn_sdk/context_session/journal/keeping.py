@@ -172,7 +172,14 @@ class KeepingInvocations:
 def _dispatched(name: str, attempt: int) -> Attempt:
     """What a response is offered to: a journal knows the rest."""
     return Attempt(
-        name=name, attempt=attempt, state=State.DISPATCHED, epoch=0, holder="", lease_until_ms=0, fingerprint=""
+        name=name,
+        attempt=attempt,
+        state=State.DISPATCHED,
+        epoch=0,
+        holder="",
+        lease_until_ms=0,
+        fingerprint="",
+        roles=frozenset(),
     )
 
 

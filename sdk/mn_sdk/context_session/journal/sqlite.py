@@ -16,6 +16,7 @@ from mn_contract.invocations import (
     State,
     begin,
     dispatch,
+    is_visible,
     move,
     reconcile,
     respond,
@@ -26,8 +27,8 @@ from mn_sdk.context_session.journal.holder import is_gone, own_holder
 from mn_sdk.scope import SessionScope
 
 _COLUMNS: Final = (
-    "attempt, state, epoch, holder, lease_until_ms, fingerprint, request_sha256, retry, response, response_sha256, "
-    "usable, evidence"
+    "attempt, state, epoch, holder, lease_until_ms, fingerprint, roles, request_sha256, retry, response, "
+    "response_sha256, usable, evidence"
 )
 _KEY: Final = "(job_id, run_id, principal, name) = (?, ?, ?, ?)"
 _BILLED: Final = tuple(sorted(state.value for state in MAY_BE_BILLED))
@@ -47,13 +48,21 @@ class SqliteInvocations:
     ) -> None:
         self._database = database
         self._scope = scope
+        self._roles = frozenset(scope.roles)
         self._now_ms = now_ms
         self._holder = holder
         self._gone = gone
 
     def begin(self, name: str, *, fingerprint: str, lease_ms: int, retry: str = "") -> Attempt:
         """See Invocations."""
-        wish = Begin(name=name, holder=self._holder(), lease_ms=lease_ms, fingerprint=fingerprint, retry=retry)
+        wish = Begin(
+            name=name,
+            holder=self._holder(),
+            lease_ms=lease_ms,
+            fingerprint=fingerprint,
+            roles=self._roles,
+            retry=retry,
+        )
         with self._database.write() as connection:
             newest = self._newest(connection, name)
             begun = begin(newest, self._retries(connection, name), self._knowing(wish, newest), self._now_ms())
@@ -66,7 +75,7 @@ class SqliteInvocations:
     def dispatch(self, attempt: Attempt, *, request_sha256: str, calls_max: int | None) -> Attempt:
         """See Invocations."""
         with self._database.write() as connection:
-            stored = self._of(connection, attempt)
+            stored = self._visible_of(connection, attempt)
             moved = dispatch(stored, epoch=attempt.epoch, request_sha256=request_sha256)
             used = self._calls(connection)
             if calls_max is not None and used >= calls_max:
@@ -82,7 +91,12 @@ class SqliteInvocations:
 
     def respond(self, attempt: Attempt, response: bytes, *, usable: bool) -> Attempt:
         """See Invocations."""
-        return self._move(attempt, lambda stored: respond(stored, response, usable=usable))
+        with self._database.write() as connection:
+            stored = self._of(connection, attempt)  # with any roles: whoever brings a response has it already
+            responded = respond(stored, response, usable=usable)
+            if responded != stored:
+                self._store(connection, responded)
+        return responded
 
     def fail(self, attempt: Attempt, *, evidence: str) -> Attempt:
         """See Invocations."""
@@ -100,7 +114,7 @@ class SqliteInvocations:
         """See Invocations."""
         check_id(name, "name")
         with self._database.write() as connection:
-            newest = self._newest(connection, name)
+            newest = self._visible_newest(connection, name)
             abandoned = newest.holder if newest is not None and self._gone(newest.holder) else ""
             settled = reconcile(
                 newest, response=response, evidence=evidence, now_ms=self._now_ms(), abandoned=abandoned
@@ -113,7 +127,7 @@ class SqliteInvocations:
         """See Invocations."""
         check_id(name, "name")
         with self._database.read() as connection:
-            return self._newest(connection, name)
+            return self._visible_newest(connection, name)
 
     def _settle(self, attempt: Attempt, command: Command, state: State, evidence: str) -> Attempt:
         return self._move(
@@ -122,7 +136,7 @@ class SqliteInvocations:
 
     def _move(self, attempt: Attempt, change: Callable[[Attempt], Attempt]) -> Attempt:
         with self._database.write() as connection:
-            stored = self._of(connection, attempt)
+            stored = self._visible_of(connection, attempt)
             moved = change(stored)
             if moved != stored:
                 self._store(connection, moved)
@@ -137,6 +151,7 @@ class SqliteInvocations:
             holder=wish.holder,
             lease_ms=wish.lease_ms,
             fingerprint=wish.fingerprint,
+            roles=wish.roles,
             retry=wish.retry,
             abandoned=newest.holder,
         )
@@ -150,12 +165,22 @@ class SqliteInvocations:
         ).fetchone()
         return None if row is None else _attempt(name, row)
 
+    def _visible_newest(self, connection: sqlite3.Connection, name: str) -> Attempt | None:
+        newest = self._newest(connection, name)
+        return newest if newest is not None and is_visible(newest, self._roles) else None
+
+    def _visible_of(self, connection: sqlite3.Connection, attempt: Attempt) -> Attempt:
+        stored = self._of(connection, attempt)
+        if not is_visible(stored, self._roles):
+            raise _no_such_attempt()
+        return stored
+
     def _of(self, connection: sqlite3.Connection, attempt: Attempt) -> Attempt:
         row = connection.execute(
             f"SELECT {_COLUMNS} FROM attempts WHERE {_KEY} AND attempt = ?", (*self._key(attempt.name), attempt.attempt)
         ).fetchone()
         if row is None:
-            raise NotFound("there is no such attempt of an invocation of this name")
+            raise _no_such_attempt()
         return _attempt(attempt.name, row)
 
     def _retries(self, connection: sqlite3.Connection, name: str) -> frozenset[str]:
@@ -177,7 +202,7 @@ class SqliteInvocations:
     def _store(self, connection: sqlite3.Connection, attempt: Attempt) -> None:
         sha256 = "" if attempt.response is None else hashlib.sha256(attempt.response).hexdigest()
         connection.execute(
-            "INSERT OR REPLACE INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *self._key(attempt.name),
                 attempt.attempt,
@@ -186,6 +211,7 @@ class SqliteInvocations:
                 attempt.holder,
                 attempt.lease_until_ms,
                 attempt.fingerprint,
+                ",".join(sorted(attempt.roles)),
                 attempt.request_sha256,
                 attempt.retry,
                 attempt.response,
@@ -196,8 +222,12 @@ class SqliteInvocations:
         )
 
 
+def _no_such_attempt() -> NotFound:
+    return NotFound("there is no such attempt of an invocation of this name")
+
+
 def _attempt(name: str, row: tuple[Any, ...]) -> Attempt:
-    number, state, epoch, holder, lease, fingerprint, request, retry, response, sha256, usable, evidence = row
+    number, state, epoch, holder, lease, fingerprint, roles, request, retry, response, sha256, usable, evidence = row
     if response is not None and hashlib.sha256(response).hexdigest() != sha256:
         raise SourceMismatch("a stored response is not what its hash says; it was not used", name=name, attempt=number)
     return Attempt(
@@ -208,6 +238,7 @@ def _attempt(name: str, row: tuple[Any, ...]) -> Attempt:
         holder=holder,
         lease_until_ms=lease,
         fingerprint=fingerprint,
+        roles=frozenset(filter(None, roles.split(","))),
         request_sha256=request,
         retry=retry,
         response=response,
