@@ -1,0 +1,93 @@
+"""A benchmark's configuration: which suite, its settings, its peers, and the gates that its figures must pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from mn_benchmark.report import ALL, OURS, Row
+from mn_contract.errors import InvalidInput
+
+_KEYS: Final = {"suite", "seed", "peers", "settings", "gates"}
+_GATE_KEYS: Final = {"metric", "case", "system", "at_least", "at_most"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """A bound that a figure must keep."""
+
+    metric: str
+    case: str = ALL
+    system: str = OURS
+    at_least: float | None = None
+    at_most: float | None = None
+
+    def failure(self, rows: Sequence[Row]) -> str:
+        """How these rows fail it; empty where they pass, or where the figure was not measured."""
+        for one in rows:
+            if (one.metric, one.case, one.system) != (self.metric, self.case, self.system):
+                continue
+            told = f"{self.system} {self.case} {self.metric} is {one.value:.4g}"
+            if self.at_least is not None and one.value < self.at_least:
+                return f"{told}, below {self.at_least:g}"
+            if self.at_most is not None and one.value > self.at_most:
+                return f"{told}, above {self.at_most:g}"
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """One run of one suite."""
+
+    suite: str
+    seed: int = 0
+    peers: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    gates: tuple[Gate, ...] = ()
+
+
+def read_config(file: Path) -> Config:
+    """The configuration in a YAML file. Raises InvalidInput, naming the key."""
+    try:
+        given = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InvalidInput(f"{file} cannot be read as YAML: {error}", field="config") from error
+    read = _object(given, "the configuration", _KEYS)
+    if not isinstance(read.get("suite"), str):
+        raise InvalidInput(f"{file} names no suite", field="suite")
+    seed, peers, settings = read.get("seed", 0), read.get("peers") or [], read.get("settings") or {}
+    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+        raise InvalidInput("seed is a whole number from 0 up", field="seed")
+    if not isinstance(peers, list) or not all(isinstance(peer, str) for peer in peers):
+        raise InvalidInput("peers is a list of names", field="peers")
+    if not isinstance(settings, dict):
+        raise InvalidInput("settings is an object", field="settings")
+    gates = read.get("gates") or []
+    if not isinstance(gates, list):
+        raise InvalidInput("gates is a list", field="gates")
+    return Config(suite=read["suite"], seed=seed, peers=tuple(peers), settings=settings, gates=tuple(map(_gate, gates)))
+
+
+def _gate(given: Any) -> Gate:
+    read = _object(given, "a gate", _GATE_KEYS)
+    bounds = [read.get(bound) for bound in ("at_least", "at_most")]
+    if not isinstance(read.get("metric"), str) or bounds == [None, None]:
+        raise InvalidInput("a gate has a metric, and at_least or at_most", field="gates")
+    if not all(bound is None or (isinstance(bound, int | float) and not isinstance(bound, bool)) for bound in bounds):
+        raise InvalidInput("a gate's bound is a number", field="gates")
+    if not all(isinstance(read.get(name, ""), str) for name in ("case", "system")):
+        raise InvalidInput("a gate's case and system are names", field="gates")
+    return Gate(**read)
+
+
+def _object(given: Any, what: str, keys: set[str]) -> dict[str, Any]:
+    if not isinstance(given, dict) or not all(isinstance(key, str) for key in given):
+        raise InvalidInput(f"{what} is an object", field="config")
+    unknown = sorted(set(given) - keys)
+    if unknown:
+        raise InvalidInput(f"{what} has no {unknown[0]!r}; it has {', '.join(sorted(keys))}", field=unknown[0])
+    return given

@@ -1,0 +1,99 @@
+"""What a benchmark run found: rows with their intervals, and the environment that they were measured in."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+OURS: Final = "membrane"
+ALL: Final = "all"
+"""The case that every suite has."""
+_RESAMPLES: Final = 1000
+_PACKAGES: Final = ("mn-context", "numpy", "duckdb", "pyarrow", "tiktoken", "bm25s", "tantivy", "snowballstemmer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """What one system did on the items of one case: a value an item (a question, a claim, a list)."""
+
+    case: str
+    system: str
+    metric: str
+    values: Sequence[float]
+    unit: str = "fraction"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A mean over `n` items with its 95 % interval (percentile bootstrap)."""
+
+    case: str
+    system: str
+    metric: str
+    value: float
+    unit: str
+    n: int
+    ci_low: float
+    ci_high: float
+
+
+def row(sample: Sample, *, seed: int) -> Row:
+    """The row of a sample. The same seed gives the same interval."""
+    values = np.asarray(sample.values, np.float64)
+    drawn = np.random.default_rng(seed).integers(0, len(values), (_RESAMPLES, len(values)))
+    low, high = np.percentile(values[drawn].mean(axis=1), (2.5, 97.5))
+    return Row(
+        case=sample.case,
+        system=sample.system,
+        metric=sample.metric,
+        value=round(float(values.mean()), 6),
+        unit=sample.unit,
+        n=len(values),
+        ci_low=round(float(low), 6),
+        ci_high=round(float(high), 6),
+    )
+
+
+def environment(*, suite: str, seed: int, files: Iterable[Path], data: Path) -> dict[str, Any]:
+    """What a reader needs to run it again: versions, machine, seed, and the hash of each data file that was read."""
+    return {
+        "suite": suite,
+        "seed": seed,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "processors": os.cpu_count(),
+        "packages": {name: version for name in _PACKAGES if (version := _version(name))},
+        "data": {str(file.relative_to(data)): _sha256(file) for file in sorted(files)},
+    }
+
+
+def write_report(
+    folder: Path, *, about: Mapping[str, Any], rows: Sequence[Row], absent: Sequence[str], failed: Sequence[str]
+) -> Path:
+    """Writes `report.json` and answers its path. `absent` says which data was not there, `failed` which gates did."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "report.json"
+    told = {"environment": about, "rows": [asdict(one) for one in rows], "absent": absent, "failed_gates": failed}
+    file.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    return file
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
