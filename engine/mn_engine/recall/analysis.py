@@ -41,6 +41,10 @@ _JOINED: Final = re.compile(r"[.\-/:]+")
 _CASES: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\dA-Za-z_]+")
 _IS_CJK: Final = re.compile(rf"[{_CJK}]")
 _PART_MIN: Final = 2
+NAME_WORDS: Final = 3
+_NAMES_FROM: Final = 256
+"""Words of a question in which names are looked for."""
+_WORD: Final = re.compile(r"\w+(?:[.\-']\w+)*(?<!'s)")
 
 _stemmer = snowballstemmer.stemmer("english")
 _stemmer_lock = threading.Lock()
@@ -64,6 +68,15 @@ def analyse_query(text: str) -> Query:
     """The terms of a question."""
     unique = tuple(dict.fromkeys(terms(text)))
     return Query(terms=unique, hashes=tuple(term_hash(term) for term in unique))
+
+
+def analyse_names(text: str) -> tuple[int, ...]:
+    """Label hashes of what `text` may name: every one to NAME_WORDS words in a row, each once."""
+    words = _WORD.findall(text)[:_NAMES_FROM]
+    names = (
+        " ".join(words[start : start + count]) for count in range(1, NAME_WORDS + 1) for start in range(len(words))
+    )
+    return tuple(dict.fromkeys(map(label_hash, names)))
 
 
 def matched_terms(text: str, query: Query) -> tuple[str, ...]:

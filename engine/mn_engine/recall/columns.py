@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mn_engine.domain.cards import CONTRADICTS
 
+UNKNOWN_TIME: Final = int(np.iinfo(np.int64).min)
 SUPERSEDED: Final = 1
 RESOLVED: Final = 2
 """Kinds of an ending, as in the store port's INDEX_ENDINGS."""
@@ -56,6 +57,8 @@ class IndexRows:
     key_hashes: NDArray[np.uint64]
     text_hashes: NDArray[np.uint64]
     document_bytes: NDArray[np.uint32]
+    occurred: NDArray[np.int64]
+    """Microseconds; UNKNOWN_TIME where a card does not say."""
     contradiction_ordinals: NDArray[np.int64]
     """The cards that contradict another; `contradiction_targets` are the others."""
     contradiction_targets: NDArray[np.uint64]
@@ -91,6 +94,7 @@ def rows_from_arrow(cards: pa.Table, relations: pa.Table, endings: pa.Table) -> 
         key_hashes=_plain(cards, "key_hash"),
         text_hashes=_plain(cards, "text_hash"),
         document_bytes=_plain(cards, "document_bytes"),
+        occurred=_one(cards, "occurred_at").fill_null(UNKNOWN_TIME).to_numpy(zero_copy_only=False),
         contradiction_ordinals=_plain(contradictions, "source_ordinal"),
         contradiction_targets=_plain(contradictions, "target_hash"),
         ending_revisions=_plain(endings, "revision"),

@@ -41,6 +41,7 @@ _COLUMNS: Final[Mapping[str, type[np.generic]]] = MappingProxyType(
         "stances": np.uint8,
         "text_hashes": np.uint64,
         "document_bytes": np.uint32,
+        "occurred": np.int64,  # microseconds; UNKNOWN_TIME where it does not say
         "reader_codes": np.int32,  # which (owner, acl) of `readers` it has
         "bound": np.bool_,  # whether it names topics or claims
         "id_ends": np.int64,  # where its id ends in id_bytes
@@ -169,6 +170,7 @@ class RunIndex:
             "stances": rows.stances,
             "text_hashes": rows.text_hashes,
             "document_bytes": rows.document_bytes,
+            "occurred": rows.occurred,
             "reader_codes": codes,
             "bound": (rows.topics.lengths() + rows.claims.lengths()) > 0,
             "id_ends": rows.ids.offsets[1:] + len(self.columns["id_bytes"]),

@@ -1,6 +1,7 @@
 """Ranking: every visible live card that is relevant to a decision, best first, in integers.
 
-Relevant is what matches a term, topic, claim or entity of the decision. A decision that has none of these, or only stop
+Relevant is what matches a term, topic, claim or entity of the decision, says it in related words, or stands next to
+what does in a conversation. A decision that has none of these, or only stop
 words, has no preference: every visible card is relevant, newest first. Ties are newest first, so every place is unique.
 """
 
@@ -14,20 +15,35 @@ from numpy.typing import NDArray
 
 from mn_engine.domain.cards import Kind
 from mn_engine.domain.packets import Decision
-from mn_engine.recall.analysis import Query, analyse_query, claim_hash, label_hash
+from mn_engine.recall.analysis import Query, analyse_names, analyse_query, claim_hash, label_hash
 from mn_engine.recall.bm25 import WEIGHT_MAX, idf
 from mn_engine.recall.index import CLAIM, ENTITY, TOPIC
+from mn_engine.recall.lexicon import COSINE_BITS, Lexicon, Neighbour
 from mn_engine.recall.segments import CARD_BITS
 from mn_engine.recall.view import View
 
-RETRIEVERS: Final = ("lexical", "topic", "claim", "entity", "recent")
-"""Bit i of a card's retriever byte says that RETRIEVERS[i] found it."""
+RETRIEVERS: Final = ("lexical", "topic", "claim", "entity", "recent", "related", "adjacent")
+"""Bit i of a card's retriever byte says that RETRIEVERS[i] found it: by the question's words, by a label, because there
+is no preference, by words near the question's in meaning, by a neighbour in its conversation."""
+_LEXICAL, _RECENT, _RELATED, _ADJACENT = (
+    np.uint8(1 << RETRIEVERS.index(name)) for name in ("lexical", "recent", "related", "adjacent")
+)
 _LABELS: Final = (
     ("topics", label_hash, TOPIC, 1, 1),
     ("claims", claim_hash, CLAIM, 2, 2),
     ("entities", label_hash, ENTITY, 3, 1),
 )
 """Decision field, its hash and mask, retriever bit, how many full-weight terms of its rarity a label is worth."""
+_RELATED_WORTH: Final = 512
+"""What a word at cosine 1 is worth beside the question's own, in 1024ths."""
+_NEIGHBOUR_SHARES: Final = ((1, 512), (2, 256))
+"""(distance in the conversation, what is heard of a score there, in 1024ths)."""
+_THREAD_SHARE: Final = 307
+_THREAD_BEST: Final = 3
+"""A conversation's best scores add their mean times this to each of its members, in 1024ths."""
+_NAMED_SHARE: Final = 512
+_SCORE_BITS: Final = 20
+"""The best card by words and labels scores 1 << _SCORE_BITS, before neighbours are heard."""
 
 
 _KINDS: Final = np.arange(max(Kind) + 1)
@@ -45,22 +61,23 @@ class Ranking:
         return len(self.places)
 
 
-def rank(view: View, decision: Decision) -> Ranking:
+def rank(view: View, decision: Decision, lexicon: Lexicon) -> Ranking:
     """Every relevant card that `view` shows, of the decision's kinds."""
     query = analyse_query(decision.focus)
     scores = np.zeros(view.count, np.int64)
     found_by = np.zeros(view.count, np.uint8)
     if not query.terms and not decision.topics and not decision.claims and not decision.entities:
-        found_by[view.visible] = 1 << RETRIEVERS.index("recent")
+        found_by[view.visible] = _RECENT
     else:
-        _score_terms(view, query, scores, found_by)
+        _score_terms(view, query, lexicon, scores, found_by)
         _score_labels(view, decision, scores, found_by)
+        scores = _heard(view, _scaled(scores), found_by)
+        _score_named(view, decision.focus, scores)
     if decision.kinds:
         wanted = np.isin(_KINDS, list(decision.kinds))[view.column("kinds")]
         found_by[~wanted] = 0
     relevant = np.flatnonzero(found_by)
-    # One unique number a card, so that a plain sort of integers gives the order: score, then newest first. A score has
-    # 39 bits, room for 80,000 full-weight terms of one card.
+    # One unique number a card, so that a plain sort of integers gives the order: score, then newest first.
     order = np.sort(scores[relevant] << CARD_BITS | relevant)[::-1]
     places = order & ((1 << CARD_BITS) - 1)
     return Ranking(places=places.astype(np.uint32), scores=order >> CARD_BITS, found_by=found_by[places])
@@ -71,11 +88,35 @@ def retrievers(found_by: int) -> tuple[str, ...]:
     return tuple(name for bit, name in enumerate(RETRIEVERS) if found_by >> bit & 1)
 
 
-def _score_terms(view: View, query: Query, scores: NDArray[np.int64], found_by: NDArray[np.uint8]) -> None:
+def _score_terms(
+    view: View, query: Query, lexicon: Lexicon, scores: NDArray[np.int64], found_by: NDArray[np.uint8]
+) -> None:
+    rarities: dict[int, int] = {}
     for hashed in query.hashes:
         places, weights = view.with_term(hashed)
-        scores[places] += idf(view.visible_count, len(places)) * weights.astype(np.int64)
-        found_by[places] |= np.uint8(1)
+        rarities[hashed] = idf(view.visible_count, len(places))
+        scores[places] += rarities[hashed] * weights.astype(np.int64)
+        found_by[places] |= _LEXICAL
+    for hashed, (cosine, rarity) in _related(query, lexicon, rarities).items():
+        places, weights = view.with_term(hashed)
+        worth = _RELATED_WORTH * cosine * min(idf(view.visible_count, len(places)), rarity) >> 2 * COSINE_BITS
+        scores[places] += worth * weights.astype(np.int64)
+        found_by[places] |= _RELATED
+
+
+def _related(query: Query, lexicon: Lexicon, rarities: dict[int, int]) -> dict[int, Neighbour]:
+    """Words near the question's: hash -> (cosine, rarity of the question's word), of several the one worth most.
+
+    A common word's neighbours are worth no more than the word itself.
+    """
+    found: dict[int, Neighbour] = {}
+    for hashed in query.hashes:
+        for neighbour, cosine in lexicon.near(hashed):
+            if neighbour not in rarities:
+                found[neighbour] = max(
+                    found.get(neighbour, (0, 0)), (cosine, rarities[hashed]), key=lambda one: (one[0] * one[1], one)
+                )
+    return found
 
 
 def _score_labels(view: View, decision: Decision, scores: NDArray[np.int64], found_by: NDArray[np.uint8]) -> None:
@@ -84,3 +125,48 @@ def _score_labels(view: View, decision: Decision, scores: NDArray[np.int64], fou
             places, _ = view.with_label(hashed, mask)
             scores[places] += idf(view.visible_count, len(places)) * WEIGHT_MAX * worth
             found_by[places] |= np.uint8(1 << bit)
+
+
+def _scaled(scores: NDArray[np.int64]) -> NDArray[np.int64]:
+    best = int(scores.max(initial=0))
+    return (scores << _SCORE_BITS) // best if best else scores
+
+
+def _heard(view: View, scores: NDArray[np.int64], found_by: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Scores to which those of the same conversation have added: a turn says little without what it answers."""
+    threads = view.threads
+    if not len(threads.members):
+        return scores
+    own = scores[threads.members]
+    heard = own.copy()
+    for distance, share in _NEIGHBOUR_SHARES:
+        together = threads.numbers[distance:] == threads.numbers[:-distance]
+        heard[distance:] += np.where(together, own[:-distance], 0) * share >> 10
+        heard[:-distance] += np.where(together, own[distance:], 0) * share >> 10
+    heard += _pooled(heard, threads.starts, threads.numbers) * _THREAD_SHARE >> 10
+    found_by[threads.members[(heard > 0) & (own == 0)]] |= _ADJACENT
+    scores = scores.copy()
+    scores[threads.members] = heard
+    return scores
+
+
+def _pooled(scores: NDArray[np.int64], starts: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The mean of a thread's best _THREAD_BEST scores, for each of its members."""
+    left = scores.copy()
+    total = np.zeros(len(starts), np.int64)
+    for _ in range(_THREAD_BEST):
+        best = np.maximum.reduceat(left, starts)
+        total += best
+        first = np.flatnonzero(left == best[numbers])
+        _, once = np.unique(numbers[first], return_index=True)
+        left[first[once]] = 0
+    return (total // _THREAD_BEST)[numbers]
+
+
+def _score_named(view: View, focus: str, scores: NDArray[np.int64]) -> None:
+    """A card that carries an entity which the question names counts half as much again."""
+    named = np.zeros(view.count, np.bool_)
+    for hashed in analyse_names(focus):
+        places, _ = view.with_label(hashed, ENTITY)
+        named[places] = True
+    scores[named] += scores[named] * _NAMED_SHARE >> 10

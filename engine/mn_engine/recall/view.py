@@ -9,8 +9,9 @@ for everybody.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +21,22 @@ from mn_contract.names import format_ref, parse_ref
 from mn_engine.domain.access import OPEN, Acl
 from mn_engine.domain.cards import CardKey, Kind, hash64, ordinal_of
 from mn_engine.domain.scope import Scope
-from mn_engine.recall.columns import RESOLVED, SUPERSEDED
+from mn_engine.recall.columns import RESOLVED, SUPERSEDED, UNKNOWN_TIME
 from mn_engine.recall.index import NO_CARD, RunIndex
+
+_PAUSE_MICROSECONDS: Final = 30 * 60 * 1_000_000
+"""A conversation ends where nothing more happens for half an hour."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Threads:
+    """Visible cards that belong to conversations of at least two: their places ascending, the number of each one's
+    conversation (from 0 up), and where each conversation starts."""
+
+    members: NDArray[np.int64]
+    numbers: NDArray[np.int64]
+    starts: NDArray[np.int64]
+
 
 Ending = tuple[int, CardKey | None]
 """The revision at which a card ended, and the card that ended it (None: an event did, without a card)."""
@@ -69,6 +84,20 @@ class View:
     def visible_count(self) -> int:
         """How many cards are visible."""
         return int(np.count_nonzero(self.visible))
+
+    @cached_property
+    def threads(self) -> Threads:
+        """Conversations: cards recorded one after another, as far as the reader sees, about times close together."""
+        places = np.flatnonzero(self.visible)
+        times = self.column("occurred")[places]
+        known = times != UNKNOWN_TIME
+        close = np.abs(np.diff(times, prepend=times[:1])) <= _PAUSE_MICROSECONDS
+        joined = close & known & np.concatenate((np.zeros(min(len(places), 1), np.bool_), known[:-1]))
+        joined[:1] = False
+        inside = joined | np.append(joined[1:], np.zeros(min(len(places), 1), np.bool_))
+        starts = np.flatnonzero(~joined[inside])
+        numbers = np.cumsum(~joined[inside]) - 1
+        return Threads(members=places[inside], numbers=numbers, starts=starts)
 
     def resolve(self, ref: str, *, live: bool = True) -> int:
         """The ordinal of the card that the reader calls `ref`.

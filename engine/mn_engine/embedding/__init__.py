@@ -1,0 +1,1 @@
+"""Word vectors that came with a package: read here, used by pure code as plain arrays."""
