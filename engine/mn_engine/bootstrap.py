@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mn_contract.errors import DependencyUnavailable
 from mn_engine.domain.deadlines import Expired, never
-from mn_engine.embedding.wordllama import load_lexicon
+from mn_engine.embedding import wordllama
 from mn_engine.faces.embedded import EmbeddedFace
 from mn_engine.service.engine import Engine
 from mn_engine.service.indexes import Indexes
@@ -26,7 +26,7 @@ def engine_over(store: Store) -> Engine:
     """An engine over an open store, by this machine's clock."""
     watchers = Watchers()
     store.listen(watchers.on_commit)
-    return Engine(store=store, indexes=Indexes(store), watchers=watchers, clock=_now, lexicon=load_lexicon)
+    return Engine(store=store, indexes=Indexes(store), watchers=watchers, clock=_now, embedder=wordllama.load)
 
 
 def open_engine(record: Path) -> Engine:

@@ -1,6 +1,6 @@
-"""The lexicon of wordllama's packaged vectors: its tokenizer's whole words, each as analysis sees it.
+"""wordllama's vectors of tokens, summed in integers; its lexicon: its tokenizer's whole words.
 
-wordllama itself is not imported: its weights and its tokenizer's vocabulary are two files in its wheel.
+wordllama itself is not imported: its weights and its tokenizer are two files in its wheel.
 """
 
 from __future__ import annotations
@@ -9,45 +9,64 @@ import importlib.metadata
 import importlib.util
 import json
 import struct
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
 from mn_contract.errors import DependencyUnavailable
 from mn_engine.recall.analysis import term_hash, terms
-from mn_engine.recall.lexicon import Lexicon, quantized
+from mn_engine.recall.lexicon import Lexicon
+from mn_engine.recall.vectors import quantized
 
 _WEIGHTS: Final = "weights/l2_supercat_256.safetensors"
 _TOKENIZER: Final = "tokenizers/l2_supercat_tokenizer_config.json"
 _WORD_START: Final = "▁"
 _WORD_MIN: Final = 3
-_SCALE: Final = 4096
-"""Half-precision weights times this are integers within 32 bits; what is smaller is rounded."""
+_SCALE: Final = 4000
+"""Weights, which are at most 8.1, times this are integers of 16 bits; what is smaller is rounded."""
+
+
+class WordLlama:
+    """wordllama's vectors: of a text, the sum of its tokens'. Thread-safe."""
+
+    def __init__(self, weights: NDArray[np.int16], tokenizer: Tokenizer, version: str) -> None:
+        self.version = version
+        self._weights = weights
+        self._tokenizer = tokenizer
+        words = _words(tokenizer.get_vocab())
+        sums = np.stack([self._sum(tokens) for tokens in words.values()])
+        self.lexicon = Lexicon([term_hash(word) for word in words], quantized(sums))
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.int8]:
+        """See Embedder."""
+        found = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        return quantized(np.stack([self._sum(one.ids) for one in found]))
+
+    def _sum(self, tokens: list[int]) -> NDArray[np.int64]:
+        total: NDArray[np.int64] = self._weights[tokens].sum(axis=0, dtype=np.int64)
+        return total
 
 
 @lru_cache(maxsize=1)
-def load_lexicon() -> Lexicon:
-    """The lexicon, read once a process. Raises DependencyUnavailable where wordllama is not installed whole."""
+def load() -> WordLlama:
+    """The embedder, read once a process. Raises DependencyUnavailable where wordllama is not installed whole."""
     spec = importlib.util.find_spec("wordllama")
     if spec is None or not spec.submodule_search_locations:
         raise DependencyUnavailable("wordllama is not installed; install mn-context again", dependency="wordllama")
     folder = Path(next(iter(spec.submodule_search_locations)))
     try:
         weights = _weights((folder / _WEIGHTS).read_bytes())
-        vocabulary = json.loads((folder / _TOKENIZER).read_text(encoding="utf-8"))["model"]["vocab"]
+        tokenizer = Tokenizer.from_str((folder / _TOKENIZER).read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError, struct.error) as error:
         raise DependencyUnavailable(
             "wordllama's vectors cannot be read; install mn-context again", dependency="wordllama"
         ) from error
-    words = _words(vocabulary)
-    sums = np.zeros((len(words), weights.shape[1]), np.int64)
-    for row, tokens in enumerate(words.values()):
-        sums[row] = weights[tokens].sum(axis=0)
-    version = f"wordllama {importlib.metadata.version('wordllama')}"
-    return Lexicon(version, [term_hash(word) for word in words], quantized(sums))
+    return WordLlama(weights, tokenizer, f"wordllama {importlib.metadata.version('wordllama')}")
 
 
 def _words(vocabulary: dict[str, int]) -> dict[str, list[int]]:
@@ -62,7 +81,7 @@ def _words(vocabulary: dict[str, int]) -> dict[str, list[int]]:
     return found
 
 
-def _weights(file: bytes) -> NDArray[np.int64]:
+def _weights(file: bytes) -> NDArray[np.int16]:
     """The one matrix of a safetensors file: a header's length, the header as JSON, then half-precision numbers."""
     (length,) = struct.unpack_from("<Q", file)
     header: dict[str, Any] = json.loads(file[8 : 8 + length])
@@ -71,5 +90,8 @@ def _weights(file: bytes) -> NDArray[np.int64]:
         raise ValueError(f"weights are {told['dtype']}")
     start, end = told["data_offsets"]
     matrix = np.frombuffer(file[8 + length + start : 8 + length + end], "<f2").reshape(told["shape"])
-    scaled: NDArray[np.int64] = np.rint(matrix.astype(np.float64) * _SCALE).astype(np.int64)
-    return scaled
+    scaled = np.rint(matrix.astype(np.float64) * _SCALE)
+    if np.abs(scaled).max() > np.iinfo(np.int16).max:
+        raise ValueError("weights are larger than expected")
+    weights: NDArray[np.int16] = scaled.astype(np.int16)
+    return weights

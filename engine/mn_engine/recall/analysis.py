@@ -87,8 +87,8 @@ def matched_terms(text: str, query: Query) -> tuple[str, ...]:
     return tuple(sorted(had.intersection(query.terms)))
 
 
-def analyse(card: Card) -> Analysis:
-    """What the index needs of `card`. Topics and entities are searched by their words, too."""
+def analyse(card: Card, vector: bytes = b"") -> Analysis:
+    """What the index needs of `card`. Topics and entities are searched by their words, too. `vector`: an embedder's."""
     counts: dict[int, int] = {}
     for text in (card.text, card.summary, *card.topics, *card.entities):
         for token in _tokens(text):
@@ -109,6 +109,7 @@ def analyse(card: Card) -> Analysis:
         key_hash=card.key.hash,
         text_hash=hash64(card.text),
         document_bytes=document_size(card.document(ref=card.id)),
+        vector=vector,
     )
 
 

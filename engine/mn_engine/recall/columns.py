@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from mn_engine.domain.cards import CONTRADICTS
+from mn_engine.recall.vectors import DIMENSIONS
 
 UNKNOWN_TIME: Final = int(np.iinfo(np.int64).min)
 SUPERSEDED: Final = 1
@@ -57,6 +58,8 @@ class IndexRows:
     key_hashes: NDArray[np.uint64]
     text_hashes: NDArray[np.uint64]
     document_bytes: NDArray[np.uint32]
+    vectors: NDArray[np.int8]
+    """DIMENSIONS a card, side by side; zeros where a card has none."""
     occurred: NDArray[np.int64]
     """Microseconds; UNKNOWN_TIME where a card does not say."""
     contradiction_ordinals: NDArray[np.int64]
@@ -94,6 +97,7 @@ def rows_from_arrow(cards: pa.Table, relations: pa.Table, endings: pa.Table) -> 
         key_hashes=_plain(cards, "key_hash"),
         text_hashes=_plain(cards, "text_hash"),
         document_bytes=_plain(cards, "document_bytes"),
+        vectors=_vectors(cards),
         occurred=_one(cards, "occurred_at").fill_null(UNKNOWN_TIME).to_numpy(zero_copy_only=False),
         contradiction_ordinals=_plain(contradictions, "source_ordinal"),
         contradiction_targets=_plain(contradictions, "target_hash"),
@@ -103,6 +107,16 @@ def rows_from_arrow(cards: pa.Table, relations: pa.Table, endings: pa.Table) -> 
         ending_by=_one(endings, "by_hash").fill_null(0).to_numpy(zero_copy_only=False),
         ending_has_by=_one(endings, "by_hash").is_valid().to_numpy(zero_copy_only=False),
     )
+
+
+def _vectors(cards: pa.Table) -> NDArray[np.int8]:
+    found = _ragged(cards, "vector", np.int8)
+    whole = found.lengths() == DIMENSIONS
+    if whole.all():
+        return found.values
+    vectors = np.zeros((len(whole), DIMENSIONS), np.int8)
+    vectors[whole] = found.values[np.repeat(whole, found.lengths())].reshape(-1, DIMENSIONS)
+    return vectors.reshape(-1)
 
 
 def _one(table: pa.Table, name: str) -> Any:

@@ -25,6 +25,7 @@ from mn_engine.recall.growing import Growing
 from mn_engine.recall.lookup import Lookup
 from mn_engine.recall.postings import Postings
 from mn_engine.recall.segments import CARDS_MAX
+from mn_engine.recall.vectors import DIMENSIONS
 
 SKETCH: Final = 16
 """Term hashes kept of each card to weigh redundancy: hashes are uniform, so the smallest are a fair sample."""
@@ -48,6 +49,8 @@ _COLUMNS: Final[Mapping[str, type[np.generic]]] = MappingProxyType(
         # SKETCH items a card; as many as ids have bytes.
         "sketches": np.uint32,
         "id_bytes": np.uint8,
+        # DIMENSIONS items a card.
+        "vectors": np.int8,
         # One item a contradiction: the card that says so, and the other.
         "link_ones": np.uint32,
         "link_others": np.uint32,
@@ -137,6 +140,11 @@ class RunIndex:
         rows: NDArray[np.uint32] = self.array("sketches").reshape(-1, SKETCH)[places]
         return rows
 
+    def vectors(self, places: NDArray[Any]) -> NDArray[np.int8]:
+        """The cards' vectors, a row each."""
+        rows: NDArray[np.int8] = self.array("vectors").reshape(-1, DIMENSIONS)[places]
+        return rows
+
     def id_lengths(self, places: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Bytes of the cards' ids."""
         ends = self.array("id_ends")
@@ -176,6 +184,7 @@ class RunIndex:
             "id_ends": rows.ids.offsets[1:] + len(self.columns["id_bytes"]),
             "sketches": _sketches(rows.terms),
             "id_bytes": rows.ids.values,
+            "vectors": rows.vectors,
         }
 
     def _grown_labels(self, rows: IndexRows, first: int) -> Postings:

@@ -17,9 +17,11 @@ from mn_engine.domain.cards import Kind
 from mn_engine.domain.packets import Decision
 from mn_engine.recall.analysis import Query, analyse_names, analyse_query, claim_hash, label_hash
 from mn_engine.recall.bm25 import WEIGHT_MAX, idf
+from mn_engine.recall.embedder import Embedder
 from mn_engine.recall.index import CLAIM, ENTITY, TOPIC
-from mn_engine.recall.lexicon import COSINE_BITS, Lexicon, Neighbour
+from mn_engine.recall.lexicon import Lexicon, Neighbour
 from mn_engine.recall.segments import CARD_BITS
+from mn_engine.recall.vectors import COSINE_BITS, cosines
 from mn_engine.recall.view import View
 
 RETRIEVERS: Final = ("lexical", "topic", "claim", "entity", "recent", "related", "adjacent")
@@ -36,6 +38,10 @@ _LABELS: Final = (
 """Decision field, its hash and mask, retriever bit, how many full-weight terms of its rarity a label is worth."""
 _RELATED_WORTH: Final = 512
 """What a word at cosine 1 is worth beside the question's own, in 1024ths."""
+_MEANT_MAX: Final = 2048
+"""Cards whose vectors are looked at: the best by words and labels."""
+_MEANING_WORTH: Final = 512
+"""What a card at cosine 1 is worth beside the best by words and labels, in 1024ths."""
 _NEIGHBOUR_SHARES: Final = ((1, 512), (2, 256))
 """(distance in the conversation, what is heard of a score there, in 1024ths)."""
 _THREAD_SHARE: Final = 307
@@ -61,7 +67,7 @@ class Ranking:
         return len(self.places)
 
 
-def rank(view: View, decision: Decision, lexicon: Lexicon) -> Ranking:
+def rank(view: View, decision: Decision, embedder: Embedder) -> Ranking:
     """Every relevant card that `view` shows, of the decision's kinds."""
     query = analyse_query(decision.focus)
     scores = np.zeros(view.count, np.int64)
@@ -69,9 +75,12 @@ def rank(view: View, decision: Decision, lexicon: Lexicon) -> Ranking:
     if not query.terms and not decision.topics and not decision.claims and not decision.entities:
         found_by[view.visible] = _RECENT
     else:
-        _score_terms(view, query, lexicon, scores, found_by)
+        _score_terms(view, query, embedder.lexicon, scores, found_by)
         _score_labels(view, decision, scores, found_by)
-        scores = _heard(view, _scaled(scores), found_by)
+        scores = _scaled(scores)
+        if query.terms:
+            _score_meaning(view, embedder.embed([decision.focus])[0], scores)
+        scores = _heard(view, scores, found_by)
         _score_named(view, decision.focus, scores)
     if decision.kinds:
         wanted = np.isin(_KINDS, list(decision.kinds))[view.column("kinds")]
@@ -130,6 +139,16 @@ def _score_labels(view: View, decision: Decision, scores: NDArray[np.int64], fou
 def _scaled(scores: NDArray[np.int64]) -> NDArray[np.int64]:
     best = int(scores.max(initial=0))
     return (scores << _SCORE_BITS) // best if best else scores
+
+
+def _score_meaning(view: View, meant: NDArray[np.int8], scores: NDArray[np.int64]) -> None:
+    """Adds what the best cards' vectors say to what their words say."""
+    found = np.flatnonzero(scores)
+    if len(found) > _MEANT_MAX:
+        order = scores[found] << CARD_BITS | found
+        found = np.partition(order, len(order) - _MEANT_MAX)[-_MEANT_MAX:] & ((1 << CARD_BITS) - 1)
+    near = np.maximum(cosines(view.index.vectors(found), meant), 0)
+    scores[found] += near * _MEANING_WORTH << _SCORE_BITS >> 2 * COSINE_BITS
 
 
 def _heard(view: View, scores: NDArray[np.int64], found_by: NDArray[np.uint8]) -> NDArray[np.int64]:

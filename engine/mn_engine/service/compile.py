@@ -71,7 +71,7 @@ def recall(
         raise InvalidInput(f"page_size must be 1-{RECALL_PAGE_MAX}, or 0 for {RECALL_PAGE_DEFAULT}", field="page_size")
     request_digest = digest(["recall", decision.as_json()])
     reading = _place(engine, scope, call, revision, expected, cursor=cursor, request_digest=request_digest)
-    page = recall_page(reading.view, decision, rank(reading.view, decision, engine.lexicon()), size, reading.position)
+    page = recall_page(reading.view, decision, rank(reading.view, decision, engine.embedder()), size, reading.position)
     stored = _load(engine, scope, call, reading.view, [item.ordinal for item in page.items])
     query = analyse_query(decision.focus)
     return Recalled(
@@ -105,7 +105,7 @@ def compile_packet(
     selection = select(
         view,
         decision,
-        rank(view, decision, engine.lexicon()),
+        rank(view, decision, engine.embedder()),
         required(view, decision),
         budget_bytes=budget_bytes,
         shares=shares,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mn_contract.errors import ContextBudgetExceeded
 from mn_engine.domain.deadlines import Expired, never
-from mn_engine.recall.lexicon import Lexicon
+from mn_engine.recall.embedder import Embedder, NoEmbedder
 from mn_engine.service.indexes import Indexes
 from mn_engine.service.watch import Watchers
 from mn_engine.store.port import Store
@@ -24,8 +24,8 @@ class Engine:
     indexes: Indexes
     watchers: Watchers
     clock: Clock
-    lexicon: Callable[[], Lexicon] = Lexicon.empty
-    """Words near each other in meaning; read when the first question comes."""
+    embedder: Callable[[], Embedder] = NoEmbedder
+    """Made when it is first needed."""
 
     def close(self) -> None:
         """Ends watches, waits for commits under way and lets go of the record. Idempotent."""

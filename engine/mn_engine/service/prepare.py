@@ -7,7 +7,7 @@ artifacts it cites (invariants 6 and 7). Only reads happen here; the store decid
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from mn_contract.errors import InvalidInput, NotFound
@@ -71,7 +71,7 @@ def _event(batch: _Batch, event: NewEvent) -> PreparedEvent:
         )
         for artifact in event.artifacts
     ]
-    cards: list[PreparedCard] = []
+    cards: list[Card] = []
     for place, asked in enumerate(event.cards):
         if asked.body is None:
             data = _utf8(asked.text)
@@ -80,15 +80,21 @@ def _event(batch: _Batch, event: NewEvent) -> PreparedEvent:
             artifacts.append(PreparedArtifact(handle=_handle(batch, sha256, data, media_type, asked.acl), data=data))
         card = _card(batch, asked, event.card_id(place))
         batch.new_cards[card.key] = card
-        cards.append(PreparedCard(card=card, analysis=analyse(card)))
+        cards.append(card)
     return PreparedEvent(
         owner=batch.scope.principal,
         key=event.key,
         fingerprint=event.fingerprint,
         artifacts=tuple(artifacts),
-        cards=tuple(cards),
+        cards=tuple(_analysed(batch, cards)),
         resolves=tuple(_obligation(batch, ref) for ref in event.resolves),
     )
+
+
+def _analysed(batch: _Batch, cards: list[Card]) -> Iterator[PreparedCard]:
+    vectors = batch.engine.embedder().embed([card.text for card in cards]) if cards else ()
+    for card, vector in zip(cards, vectors, strict=True):
+        yield PreparedCard(card=card, analysis=analyse(card, vector.tobytes()))
 
 
 def _card(batch: _Batch, asked: NewCard, card_id: str) -> Card:

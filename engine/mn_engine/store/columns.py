@@ -41,6 +41,7 @@ def index_row(ordinal: int, prepared: PreparedCard) -> tuple[object, ...]:
         analysis.key_hash,
         analysis.text_hash,
         analysis.document_bytes,
+        analysis.vector,
     )
 
 

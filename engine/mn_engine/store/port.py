@@ -59,6 +59,7 @@ INDEX_CARDS: Final = pa.schema(
         ("key_hash", pa.uint64()),
         ("text_hash", pa.uint64()),
         ("document_bytes", pa.uint32()),
+        ("vector", pa.binary()),
     ]
 )
 """Columns of the derived index, one row a card, ascending by ordinal."""

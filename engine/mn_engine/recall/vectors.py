@@ -1,0 +1,43 @@
+"""What texts mean, as vectors of small integers: the same on every processor (invariant 5).
+
+A vector has LENGTH, so a product of two is at most LENGTH squared: a sum that single precision holds exactly, in
+whatever order it is added up. So products may use whatever is fastest on a machine.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+DIMENSIONS: Final = 256
+LENGTH: Final = 512
+"""The Euclidean length of a vector, as far as rounding and cutting at a byte allow."""
+COSINE_BITS: Final = 10
+"""Fraction bits of a cosine."""
+
+
+def cosines(vectors: NDArray[np.int8], one: NDArray[np.int8]) -> NDArray[np.int64]:
+    """The cosine of each row with a vector, in 1024ths."""
+    products = vectors.astype(np.float32) @ one.astype(np.float32)
+    found: NDArray[np.int64] = (products.astype(np.int64) << COSINE_BITS) // LENGTH**2
+    return found
+
+
+def quantized(sums: NDArray[np.int64]) -> NDArray[np.int8]:
+    """Rows of integers as vectors of LENGTH, in integers all the way."""
+    lengths = np.maximum(_roots((sums * sums).sum(axis=1)), 1)[:, None]
+    scaled = (2 * sums * LENGTH + lengths) // (2 * lengths)
+    vectors: NDArray[np.int8] = np.clip(scaled, -127, 127).astype(np.int8)
+    return vectors
+
+
+def _roots(squares: NDArray[np.int64]) -> NDArray[np.int64]:
+    """floor(sqrt(x)), exactly: Newton's method from above."""
+    roots = np.maximum(squares, 1)
+    while True:
+        better = (roots + squares // roots) >> 1
+        if (better >= roots).all():
+            return roots
+        roots = np.minimum(roots, np.maximum(better, 1))
