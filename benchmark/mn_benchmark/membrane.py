@@ -9,9 +9,10 @@ from typing import Final
 
 from mn.context.working.v1 import card_pb2, packet_pb2
 from mn_benchmark.systems import Document
-from mn_contract.limits import RECALL_PAGE_MAX
+from mn_contract.limits import CARD_TEXT_BYTES_MAX, RECALL_PAGE_MAX
 from mn_sdk.client import WorkingMemoryClient
-from mn_sdk.context_session.observation import STANCES, read_time
+from mn_sdk.context_session.observation import STANCES, TEXT, Observation, read_time
+from mn_sdk.context_session.recording import Recorder
 from mn_sdk.scope import SessionScope
 from mn_sdk.transport.embedded import EmbeddedTransport
 
@@ -20,16 +21,22 @@ _EVENT_CARDS: Final = 256
 
 
 class Membrane:
-    """A run of one corpus: a card a document, recorded in order."""
+    """A run of one corpus, recorded in order: a card a document, several for one that is longer than a card."""
 
     def __init__(self, documents: Sequence[Document]) -> None:
         self._root = tempfile.TemporaryDirectory(prefix="membrane-benchmark-")
         self.client = WorkingMemoryClient(EmbeddedTransport(self._root.name, _SCOPE))
         self.client.open_run()
-        for start in range(0, len(documents), _EVENT_CARDS):
-            some = enumerate(documents[start : start + _EVENT_CARDS], start)
-            cards = [_card(place, document) for place, document in some]
-            self.client.record([card_pb2.Event(key=f"documents-{start}", cards=cards)])
+        recorder = Recorder(self.client)
+        waiting: list[card_pb2.Card] = []
+        for place, document in enumerate(documents):
+            if len(document.text.encode("utf-8")) <= CARD_TEXT_BYTES_MAX:
+                waiting.append(_card(place, document))
+            else:
+                recorder.record(str(place), _observation(place, document))
+            if len(waiting) == _EVENT_CARDS:
+                self._record(waiting)
+        self._record(waiting)
 
     def rank(self, question: str, limit: int) -> list[int]:
         """See Ranker."""
@@ -41,11 +48,18 @@ class Membrane:
                 decision=packet_pb2.Decision(focus=question), page_size=page, cursor=cursor
             )
             answer = self.client.recall(request)
-            found += [int(candidate.card.id) for candidate in answer.candidates]
+            # A long document is several cards; the best of them stands for it.
+            places = [int(candidate.card.id.partition("/")[0]) for candidate in answer.candidates]
+            found += [place for place in dict.fromkeys(places) if place not in found]
             cursor = answer.cursor
             if not cursor:
                 break
         return found
+
+    def _record(self, waiting: list[card_pb2.Card]) -> None:
+        if waiting:
+            self.client.record([card_pb2.Event(key=f"documents-{waiting[0].id}", cards=waiting)])
+            waiting.clear()
 
     def __enter__(self) -> Membrane:
         return self
@@ -55,6 +69,13 @@ class Membrane:
     ) -> None:
         self.client.close()
         self._root.cleanup()
+
+
+def _observation(place: int, document: Document) -> Observation:
+    card = _card(place, document)
+    for taken in ("id", "text"):
+        card.ClearField(taken)
+    return Observation(data=document.text.encode("utf-8"), media_type=TEXT, card=card)
 
 
 def _card(place: int, document: Document) -> card_pb2.Card:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from mn_benchmark.suites import locomo
+from mn_benchmark.suites import cranfield, locomo, multihop
 from mn_benchmark.suites.asked import Asked, Suite
 
 __all__ = ["SUITES", "Asked", "Suite"]
 
-SUITES: Final[Mapping[str, Suite]] = {"locomo": locomo.run}
+SUITES: Final[Mapping[str, Suite]] = {
+    "cranfield": cranfield.run,
+    "locomo": locomo.run,
+    "multihop": multihop.run,
+}
