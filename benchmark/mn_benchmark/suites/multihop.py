@@ -1,7 +1,7 @@
 """Questions whose answer takes several paragraphs: HotpotQA and MuSiQue.
 
-The paragraphs of all questions of a file are one pool, a card each, charged as `title: paragraph`; `all_gold@4000tokens`
-is the share of questions all of whose supporting paragraphs are among the best that fit 4,000 tokens.
+The paragraphs of all questions of a file are one pool, a card each, charged as `title: paragraph`.
+`all_gold@4000tokens` is the share of questions all of whose supporting paragraphs are among the best that fit.
 """
 
 from __future__ import annotations

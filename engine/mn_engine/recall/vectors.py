@@ -27,17 +27,17 @@ def cosines(vectors: NDArray[np.int8], one: NDArray[np.int8]) -> NDArray[np.int6
 
 def quantized(sums: NDArray[np.int64]) -> NDArray[np.int8]:
     """Rows of integers as vectors of LENGTH, in integers all the way."""
-    lengths = np.maximum(_roots((sums * sums).sum(axis=1)), 1)[:, None]
+    lengths = _roots((sums * sums).sum(axis=1))[:, None]
     scaled = (2 * sums * LENGTH + lengths) // (2 * lengths)
     vectors: NDArray[np.int8] = np.clip(scaled, -127, 127).astype(np.int8)
     return vectors
 
 
 def _roots(squares: NDArray[np.int64]) -> NDArray[np.int64]:
-    """floor(sqrt(x)), exactly: Newton's method from above."""
+    """floor(sqrt(x)), exactly, and 1 of 0: Newton's method from above."""
     roots = np.maximum(squares, 1)
     while True:
-        better = (roots + squares // roots) >> 1
+        better = np.maximum((roots + squares // roots) >> 1, 1)
         if (better >= roots).all():
             return roots
-        roots = np.minimum(roots, np.maximum(better, 1))
+        roots = np.minimum(roots, better)

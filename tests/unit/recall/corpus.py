@@ -8,17 +8,21 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from mn_engine.domain.access import OPEN, Acl
 from mn_engine.domain.cards import CONTRADICTS, SUPERSEDES, Card, CardKey, Kind, Relation, SourceRange, Stance
 from mn_engine.domain.events import Batch, PreparedCard, PreparedEvent
 from mn_engine.domain.packets import Decision
 from mn_engine.domain.scope import Scope
-from mn_engine.recall.analysis import analyse
+from mn_engine.recall.analysis import analyse, analyse_query, term_hash, terms
 from mn_engine.recall.columns import rows_from_arrow
 from mn_engine.recall.index import RunIndex
+from mn_engine.recall.lexicon import Lexicon
+from mn_engine.recall.vectors import DIMENSIONS, quantized
 from mn_engine.recall.view import View
 from mn_engine.store.memory import MemoryStore
 
@@ -46,7 +50,37 @@ TOPICS = ("parsing", "speed")
 CLAIMS = ("it works", "it is fast")
 ENTITIES = ("Ada",)
 OWNERS = ("alice", "bob")
+TIMES = (None, None, 0, 20 * 60 * 1_000_000, 45 * 60 * 1_000_000)
+"""When cards say something happened: some within half an hour of each other."""
 ACLS = (OPEN, OPEN, OPEN, Acl(allow_principals=frozenset({"bob"})), Acl(deny_principals=frozenset({"alice"})))
+
+
+class SmallEmbedder:
+    """Knows most of WORDS; some of them are near each other."""
+
+    version = "small"
+
+    def __init__(self) -> None:
+        rng = np.random.default_rng(5)
+        themes = rng.normal(size=(4, DIMENSIONS))
+        known = [word for word in WORDS if analyse_query(word).terms]
+        self._sums = {
+            analyse_query(word).hashes[0]: np.rint(1000 * (themes[place % 4] + rng.normal(size=DIMENSIONS)))
+            for place, word in enumerate(known[:-1])
+        }
+        self.vectors = quantized(np.stack(list(self._sums.values())).astype(np.int64))
+        self.hashes = list(self._sums)
+        self.lexicon = Lexicon(self.hashes, self.vectors)
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.int8]:
+        sums = np.zeros((len(texts), DIMENSIONS), np.int64)
+        for row, text in enumerate(texts):
+            for term in terms(text):
+                sums[row] += self._sums.get(term_hash(term), np.zeros(DIMENSIONS)).astype(np.int64)
+        return quantized(sums)
+
+
+SMALL = SmallEmbedder()
 
 
 def scope(principal: str = "alice", *roles: str) -> Scope:
@@ -84,7 +118,7 @@ class Record:
                 owner=added.owner,
                 key=f"event-{number}-{place}",
                 fingerprint="0" * 64,
-                cards=(PreparedCard(card=added, analysis=analyse(added)),),
+                cards=(PreparedCard(card=added, analysis=analyse(added, SMALL.embed([added.text])[0].tobytes())),),
             )
             for place, added in enumerate(cards)
         ]
@@ -135,7 +169,7 @@ def without(batches: Sequence[Sequence[Card]], reader: Scope) -> list[list[Card]
     ]
 
 
-texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=12).map(" ".join)
+texts = st.lists(st.sampled_from((*WORDS, "Ada")), min_size=1, max_size=12).map(" ".join)
 stances = st.sampled_from(Stance)
 
 
@@ -160,6 +194,7 @@ def batches_of_cards(draw: st.DrawFn, cards_max: int = 12) -> list[list[Card]]:
             claims=draw(st.sampled_from(((), (), CLAIMS[:1], CLAIMS)).flatmap(_with_stances)),
             entities=draw(st.sampled_from(((), ENTITIES))),
             acl=draw(st.sampled_from(ACLS)),
+            occurred_at=draw(st.sampled_from(TIMES)),
             relations=tuple(Relation(*link) for link in dict.fromkeys(links)),
         )
         keys.append(drawn.key)

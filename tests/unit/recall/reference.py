@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from math import log2
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mn_engine.domain.cards import RESOLVES, SUPERSEDES, Card, CardKey, Kind
 from mn_engine.domain.packets import Decision, Role
 from mn_engine.domain.scope import Scope
-from mn_engine.recall.analysis import analyse_query, terms
+from mn_engine.recall.analysis import analyse_query, term_hash, terms
 from mn_engine.recall.bm25 import IDF_BITS
+from tests.unit.recall.corpus import SmallEmbedder
+
+_SHARES = ((-1, 512), (1, 512), (-2, 256), (2, 256))
 
 
 def visible_cards(batches: Sequence[Sequence[Card]], reader: Scope, revision: int) -> list[Card]:
@@ -20,29 +27,80 @@ def visible_cards(batches: Sequence[Sequence[Card]], reader: Scope, revision: in
     return [card for card in readable if card.key not in ended]
 
 
-def ranked_cards(cards: Sequence[Card], decision: Decision) -> list[tuple[CardKey, int]]:
+def ranked_cards(cards: Sequence[Card], decision: Decision, embedder: SmallEmbedder) -> list[tuple[CardKey, int]]:
     """(key, score) of the relevant ones among visible `cards` (oldest first), best first."""
+    scores, relevant = [0] * len(cards), [False] * len(cards)
+
+    def add(having: list[int], worth: int, weight: Callable[[int], int]) -> None:
+        for place in having:
+            scores[place] += worth * weight(place)
+            relevant[place] = True
+
     query = analyse_query(decision.focus).terms
     bags = [_bag(card) for card in cards]
-    scores, relevant = [0] * len(cards), [False] * len(cards)
+    having = {term: [place for place, bag in enumerate(bags) if term in bag] for bag in bags for term in bag}
+    rarity = {term: _idf(len(cards), len(having.get(term, ()))) for term in (*having, *query)}
     for term in query:
-        having = [place for place, bag in enumerate(bags) if term in bag]
-        for place in having:
-            scores[place] += _idf(len(cards), len(having)) * _weight(bags[place][term], bags[place].total())
-            relevant[place] = True
+        add(having.get(term, []), rarity[term], lambda place, term=term: _weight_in(bags[place], term))
+    for term in set(having) - set(query):
+        best = max(
+            ((cosine * rarity[one], cosine, rarity[one]) for one in query if (cosine := _near(embedder, one, term))),
+            default=None,
+        )
+        if best is not None:
+            _, cosine, of_question = best
+            worth_of_it = 512 * cosine * min(rarity[term], of_question) // 1024 // 1024
+            add(having[term], worth_of_it, lambda place, term=term: _weight_in(bags[place], term))
     for field, worth in (("topics", 1), ("claims", 2), ("entities", 1)):
         for label in set(getattr(decision, field)):
-            having = [place for place, card in enumerate(cards) if label in _labels(card, field)]
-            for place in having:
-                scores[place] += _idf(len(cards), len(having)) * 255 * worth
-                relevant[place] = True
+            carrying = [place for place, card in enumerate(cards) if label in _labels(card, field)]
+            add(carrying, _idf(len(cards), len(carrying)) * worth, lambda place: 255)
     anything = not (query or decision.topics or decision.claims or decision.entities)
+    if not anything:
+        best_score = max(scores, default=0)
+        scores = [(score << 20) // best_score if best_score else 0 for score in scores]
+        if query:
+            meant = embedder.embed([decision.focus])[0]
+            for place, card in enumerate(cards):
+                if scores[place]:
+                    scores[place] += 512 * max(_cosine(embedder.embed([card.text])[0], meant), 0)
+        scores = _heard(cards, scores, relevant)
+        for place, card in enumerate(cards):
+            if any(f" {entity.casefold()} " in f" {decision.focus.casefold()} " for entity in card.entities):
+                scores[place] += scores[place] // 2
     found = [
         (score, place)
         for place, score in enumerate(scores)
         if (relevant[place] or anything) and (not decision.kinds or cards[place].kind in decision.kinds)
     ]
     return [(cards[place].key, score) for score, place in sorted(found, reverse=True)]
+
+
+def threads(cards: Sequence[Card]) -> list[list[int]]:
+    """Places of cards next to each other that tell of times at most half an hour apart, where there are several."""
+    found: list[list[int]] = []
+    for place, card in enumerate(cards):
+        before = cards[place - 1].occurred_at if place else None
+        if card.occurred_at is not None and before is not None and abs(card.occurred_at - before) <= 1_800_000_000:
+            found[-1].append(place)
+        else:
+            found.append([place])
+    return [thread for thread in found if len(thread) > 1]
+
+
+def _heard(cards: Sequence[Card], scores: list[int], relevant: list[bool]) -> list[int]:
+    heard = list(scores)
+    for thread in threads(cards):
+        own = [scores[place] for place in thread]
+        total = [
+            own[at] + sum(own[at + step] * share // 1024 for step, share in _SHARES if 0 <= at + step < len(own))
+            for at in range(len(own))
+        ]
+        pooled = sum(sorted(total, reverse=True)[:3]) // 3
+        for at, place in enumerate(thread):
+            heard[place] = total[at] + pooled * 307 // 1024
+            relevant[place] = relevant[place] or heard[place] > 0
+    return heard
 
 
 def required_cards(
@@ -75,6 +133,33 @@ def _labels(card: Card, field: str) -> set[str]:
 
 def _bag(card: Card) -> Counter[str]:
     return Counter(term for text in (card.text, card.summary, *card.topics, *card.entities) for term in terms(text))
+
+
+def _weight_in(bag: Counter[str], term: str) -> int:
+    return _weight(bag[term], bag.total())
+
+
+def _near(embedder: SmallEmbedder, one: str, other: str) -> int:
+    """The cosine of two words where the other is a neighbour of the one, else 0."""
+    return _neighbours(embedder).get(term_hash(one), {}).get(term_hash(other), 0)
+
+
+@lru_cache
+def _neighbours(embedder: SmallEmbedder) -> dict[int, dict[int, int]]:
+    found: dict[int, dict[int, int]] = {}
+    for one, vector in zip(embedder.hashes, embedder.vectors, strict=True):
+        cosines = {
+            hashed: _cosine(other, vector)
+            for hashed, other in zip(embedder.hashes, embedder.vectors, strict=True)
+            if hashed != one
+        }
+        best = sorted((-cosine, hashed) for hashed, cosine in cosines.items() if cosine >= 410)
+        found[one] = {hashed: -cosine for cosine, hashed in best[:10]}
+    return found
+
+
+def _cosine(one: NDArray[np.int8], other: NDArray[np.int8]) -> int:
+    return 1024 * int(one.astype(np.int64) @ other.astype(np.int64)) // 512**2
 
 
 def _idf(cards: int, having: int) -> int:

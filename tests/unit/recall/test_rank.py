@@ -7,15 +7,16 @@ from hypothesis import given
 
 from mn_engine.domain.cards import Card, CardKey, Kind, Stance
 from mn_engine.domain.packets import Decision
+from mn_engine.recall.embedder import NoEmbedder
 from mn_engine.recall.rank import rank, retrievers
 from mn_engine.recall.view import View
-from tests.unit.recall.corpus import MANY, SAMPLE, batches_of_cards, card, decisions, recorded, scope, without
+from tests.unit.recall.corpus import MANY, SAMPLE, SMALL, batches_of_cards, card, decisions, recorded, scope, without
 from tests.unit.recall.reference import ranked_cards, visible_cards
 
 
 def found(view: View, decision: Decision) -> list[tuple[CardKey, int]]:
     """(key, score) in the order of the ranking."""
-    ranking = rank(view, decision)
+    ranking = rank(view, decision, SMALL)
     return [
         (view.index.key(place), score) for place, score in zip(ranking.places, ranking.scores.tolist(), strict=True)
     ]
@@ -24,7 +25,7 @@ def found(view: View, decision: Decision) -> list[tuple[CardKey, int]]:
 def check_reference(batches: list[list[Card]], decision: Decision) -> None:
     index = recorded(batches).index()
     for revision in range(index.revision + 1):
-        expected = ranked_cards(visible_cards(batches, scope(), revision), decision)
+        expected = ranked_cards(visible_cards(batches, scope(), revision), decision, SMALL)
         assert found(View(index, scope(), revision), decision) == expected
 
 
@@ -53,13 +54,14 @@ def test_hidden_cards_have_no_effect_on_ranks_or_scores(batches: list[list[Card]
 def test_a_decision_without_anything_to_match_finds_everything_newest_first(focus: str) -> None:
     view = recorded([[card("a", "one"), card("b", "two")], [card("c", "three")]]).view()
     assert found(view, Decision(focus=focus)) == [(CardKey("alice", name), 0) for name in "cba"]
-    assert [retrievers(int(bits)) for bits in rank(view, Decision(focus=focus)).found_by] == [("recent",)] * 3
+    bits = rank(view, Decision(focus=focus), SMALL).found_by.tolist()
+    assert [retrievers(one) for one in bits] == [("recent",)] * 3
 
 
 def test_a_decision_that_matches_nothing_finds_nothing() -> None:
     view = recorded([[card("a", "one")]]).view()
-    assert len(rank(view, Decision(focus="zebra"))) == 0
-    assert len(rank(view, Decision(topics=("zebra",)))) == 0
+    assert len(rank(view, Decision(focus="zebra"), NoEmbedder())) == 0
+    assert len(rank(view, Decision(topics=("zebra",)), NoEmbedder())) == 0
 
 
 def test_equal_scores_are_ordered_newest_first() -> None:
@@ -72,7 +74,7 @@ def test_a_ranking_says_which_retrievers_found_a_card() -> None:
         [[card("a", "parser", topics=("speed",), entities=("Ada",), claims=(("it works", Stance.SUPPORTS),))]]
     ).view()
     decision = Decision(focus="parser", topics=("Speed",), claims=("it works",), entities=("ada",))
-    assert retrievers(int(rank(view, decision).found_by[0])) == ("lexical", "topic", "claim", "entity")
+    assert retrievers(int(rank(view, decision, NoEmbedder()).found_by[0])) == ("lexical", "topic", "claim", "entity")
 
 
 def test_kinds_filter_what_is_optional_and_move_no_score() -> None:

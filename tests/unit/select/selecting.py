@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from mn_contract.errors import NeedsPartition
 from mn_engine.domain.cards import CardKey
 from mn_engine.domain.packets import Coverage, Decision, Role, Shares
+from mn_engine.recall.embedder import NoEmbedder
 from mn_engine.recall.rank import rank
 from mn_engine.recall.required import required
 from mn_engine.recall.view import View
@@ -26,7 +27,13 @@ def selected(
 ) -> Selection:
     """The selection for a decision. Raises NeedsPartition."""
     return select(
-        view, decision, rank(view, decision), required(view, decision), budget_bytes=budget, shares=shares, cursor=at
+        view,
+        decision,
+        rank(view, decision, NoEmbedder()),
+        required(view, decision),
+        budget_bytes=budget,
+        shares=shares,
+        cursor=at,
     )
 
 

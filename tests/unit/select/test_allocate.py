@@ -16,6 +16,7 @@ from mn_contract.errors import NeedsPartition
 from mn_contract.limits import PACKET_ITEMS_MAX
 from mn_engine.domain.cards import SUPERSEDES, Card, Kind, Relation, Stance
 from mn_engine.domain.packets import CoverageStatus, Decision, Left, Role, Shares, packet_size
+from mn_engine.recall.embedder import NoEmbedder
 from mn_engine.recall.index import NO_TERM
 from mn_engine.recall.rank import Ranking, rank
 from mn_engine.recall.required import required
@@ -58,7 +59,7 @@ def check_reference(batches: list[list[Card]], decision: Decision, budget: int, 
     places = [view.place(ordinal) for ordinal, _ in must]
     size = sum(required_sizes(view, np.asarray(places, np.uint32), [role for _, role in must]).tolist())
     assume(1 + size <= budget)
-    offered = in_order(candidates(view, decision, rank(view, decision), frozenset(places)))
+    offered = in_order(candidates(view, decision, rank(view, decision, NoEmbedder()), frozenset(places)))
     expected = filled(offered, room=budget - 1 - size, slots=PACKET_ITEMS_MAX - len(must), shares=wanted)
     found = selected(view, decision, budget=budget, shares=wanted).items
     assert [(item.ordinal, item.role) for item in found[: len(must)]] == must
@@ -188,7 +189,7 @@ def test_opposition_that_fits_its_share_is_in_the_packet(
     hidden = frozenset(view.place(item.ordinal) for item in must)
     opposing = [
         one
-        for one in candidates(view, decision, rank(view, decision), hidden)
+        for one in candidates(view, decision, rank(view, decision, NoEmbedder()), hidden)
         if one.stance in (Stance.OPPOSES, Stance.MIXED)
     ]
     if sum(one.size for one in opposing) <= share * room:
@@ -293,7 +294,7 @@ def test_the_greedy_choice_is_near_the_optimum() -> None:
             for at in range(10)
         ]
         view, decision = recorded([cards]).view(), Decision(focus="parser lexer slow")
-        ranking = rank(view, decision)
+        ranking = rank(view, decision, NoEmbedder())
         sizes = item_sizes(view, ranking.places)
         utilities = marginal_utilities(
             ranking.scores, view.index.sketches(ranking.places), view.column("text_hashes")[ranking.places]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mn_contract.errors import NeedsPartition
 from mn_engine.domain.cards import Card
 from mn_engine.domain.packets import Decision, Shares
+from mn_engine.recall.embedder import NoEmbedder
 from mn_engine.recall.rank import rank
 from mn_engine.recall.view import View
 from mn_engine.select.page import recall_page
@@ -28,7 +29,7 @@ def check_nothing_told(batches: Sequence[Sequence[Card]], decision: Decision, bu
 
 
 def told_pages(view: View, decision: Decision) -> list[object]:
-    ranking = rank(view, decision)
+    ranking = rank(view, decision, NoEmbedder())
     first = recall_page(view, decision, ranking, 3, None)
     return [
         [(view.key(item.ordinal), item.rank, item.score, item.retrievers) for item in first.items],

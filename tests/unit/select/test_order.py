@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from mn_contract.limits import DIVERSITY_WINDOW
 from mn_engine.domain.cards import Card
 from mn_engine.domain.packets import Decision
+from mn_engine.recall.embedder import NoEmbedder
 from mn_engine.recall.index import NO_TERM, SKETCH
 from mn_engine.recall.rank import rank
 from mn_engine.select.order import Order, marginal_utilities, similarities
@@ -62,7 +63,7 @@ def test_marginal_utilities_are_the_references(drawn: list[tuple[int, set[int], 
 @given(batches_of_cards(cards_max=20), decisions)
 def test_the_order_is_the_references(batches: list[list[Card]], decision: Decision) -> None:
     view = recorded(batches).view()
-    ranking = rank(view, decision)
+    ranking = rank(view, decision, NoEmbedder())
     order = Order(view, ranking.places, ranking.scores, item_sizes(view, ranking.places))
     offered = order.window(0) if len(ranking) else []
     expected = in_order(candidates(view, decision, ranking))
@@ -72,7 +73,7 @@ def test_the_order_is_the_references(batches: list[list[Card]], decision: Decisi
 def test_of_the_same_text_one_comes_first_and_the_others_last() -> None:
     texts = ["parser lexer bracket"] * 3 + ["parser slow", "bracket cache memory"]
     view = recorded([[card(f"c{at}", text) for at, text in enumerate(texts)]]).view()
-    ranking = rank(view, Decision(focus="parser lexer bracket"))
+    ranking = rank(view, Decision(focus="parser lexer bracket"), NoEmbedder())
     order = Order(view, ranking.places, ranking.scores, item_sizes(view, ranking.places))
     offered = [int(ranking.places[at]) for at in order.window(0)]
     assert offered[0] == 2
@@ -83,7 +84,7 @@ def test_of_the_same_text_one_comes_first_and_the_others_last() -> None:
 def test_windows_are_ordered_alone_whichever_is_asked_for_first() -> None:
     """A page deep in the order costs no more than the first, and reads the same order."""
     view = recorded([[card(f"c{at}", f"parser x{at % 7}") for at in range(450)]]).view()
-    ranking = rank(view, Decision(focus="parser x3 x5"))
+    ranking = rank(view, Decision(focus="parser x3 x5"), NoEmbedder())
     arguments = (view, ranking.places, ranking.scores, item_sizes(view, ranking.places))
     forwards, backwards = Order(*arguments), Order(*arguments)
     late = [backwards.window(number) for number in (2, 1, 0)]

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from mn_engine.domain.cards import Card
 from mn_engine.domain.packets import CoverageStatus, Decision, Left
+from mn_engine.recall.embedder import NoEmbedder
 from mn_engine.recall.rank import rank
 from mn_engine.select.cursor import Position
 from mn_engine.select.page import Page, recall_page
@@ -18,7 +19,7 @@ from tests.unit.recall.corpus import SAMPLE, batches_of_cards, card, decisions, 
 def test_pages_are_the_ranking_cut_up(batches: list[list[Card]], decision: Decision, size: int) -> None:
     """Invariant 8, for Recall."""
     view = recorded(batches).view()
-    ranking = rank(view, decision)
+    ranking = rank(view, decision, NoEmbedder())
     answers: list[Page] = []
     position: Position | None = None
     while not answers or position is not None:
@@ -36,10 +37,10 @@ def test_pages_are_the_ranking_cut_up(batches: list[list[Card]], decision: Decis
 def test_coverage_tells_what_remains() -> None:
     view = recorded([[card(f"c{at}", f"parser x{at}") for at in range(5)]]).view()
     decision = Decision(focus="parser")
-    ranking = rank(view, decision)
+    ranking = rank(view, decision, NoEmbedder())
     first = recall_page(view, decision, ranking, 2, None)
     assert (first.coverage.status, first.coverage.left) == (CoverageStatus.DEGRADED, ((Left.BUDGET, 3),))
     last = recall_page(view, decision, ranking, 3, first.next)
     assert (last.coverage.status, last.coverage.left) == (CoverageStatus.COMPLETE, ((Left.SERVED, 2),))
-    nothing = recall_page(view, Decision(focus="zebra"), rank(view, Decision(focus="zebra")), 2, None)
+    nothing = recall_page(view, Decision(focus="zebra"), rank(view, Decision(focus="zebra"), NoEmbedder()), 2, None)
     assert (nothing.coverage.status, nothing.next) == (CoverageStatus.MISSING, None)

@@ -12,6 +12,7 @@ from mn_contract.errors import InvalidInput, NeedsPartition
 from mn_contract.limits import CANDIDATES_MAX
 from mn_engine.domain.cards import Card, Kind, Stance
 from mn_engine.domain.packets import Coverage, CoverageStatus, Decision, Left, Shares
+from mn_engine.recall.embedder import NoEmbedder
 from mn_engine.recall.rank import rank
 from mn_engine.recall.required import required
 from mn_engine.recall.view import View
@@ -32,7 +33,7 @@ def served(view: View, answers: list[Selection]) -> Counter[int]:
 def relevant(view: View, decision: Decision) -> set[int]:
     """Ordinals of the relevant optional cards."""
     must = {ordinal for ordinal, _ in required(view, decision)}
-    return {view.ordinal(int(place)) for place in rank(view, decision).places} - must
+    return {view.ordinal(int(place)) for place in rank(view, decision, NoEmbedder()).places} - must
 
 
 def check_rotation(batches: list[list[Card]], decision: Decision, budget: int, wanted: Shares) -> None:
