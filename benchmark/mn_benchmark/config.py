@@ -55,7 +55,8 @@ def read_config(file: Path) -> Config:
     try:
         given = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InvalidInput(f"{file} cannot be read as YAML: {error}", field="config") from error
+        told = " ".join(str(error).split())
+        raise InvalidInput(f"{file} cannot be read as YAML: {told}", field="config") from error
     read = _object(given, "the configuration", _KEYS)
     if not isinstance(read.get("suite"), str):
         raise InvalidInput(f"{file} names no suite", field="suite")

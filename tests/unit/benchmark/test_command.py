@@ -1,0 +1,125 @@
+"""The runner: configurations, exit codes, and a report in every case."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from mn_benchmark.command import main
+from mn_benchmark.config import read_config
+from mn_benchmark.report import Sample, row
+from mn_benchmark.suites.cranfield import ndcg
+from mn_contract.errors import InvalidInput
+
+
+def ran(folder: Path, config: str, data: Path) -> Result:
+    """What the command did."""
+    file = folder / "config.yaml"
+    file.write_text(config, encoding="utf-8")
+    return CliRunner().invoke(main, ["--config", str(file), "--data", str(data), "--output", str(folder / "out")])
+
+
+def conversation() -> dict[str, object]:
+    """A conversation of two sessions in LoCoMo's format."""
+    return {
+        "sample_id": "one",
+        "conversation": {
+            "session_1_date_time": "1:56 pm on 8 May, 2023",
+            "session_1": [
+                {"speaker": "Ada", "dia_id": "D1:1", "text": "The parser rejects nested brackets."},
+                {"speaker": "Bob", "dia_id": "D1:2", "text": "Since when?"},
+            ],
+            "session_2_date_time": "2:00 pm on 9 May, 2023",
+            "session_2": [{"speaker": "Bob", "dia_id": "D2:1", "text": "We bought a boat."}],
+        },
+        "qa": [
+            {"question": "What does the parser reject?", "answer": "x", "evidence": ["D1:1"], "category": 4},
+            {"question": "What was bought?", "answer": "x", "evidence": ["D:2:1"], "category": 1},
+            {"question": "Who flew?", "answer": "x", "evidence": [], "category": 5},
+        ],
+    }
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    (tmp_path / "data" / "locomo").mkdir(parents=True)
+    (tmp_path / "data" / "locomo" / "one.json").write_text(json.dumps([conversation()]))
+    return tmp_path / "data"
+
+
+def test_a_suite_runs_and_reports(tmp_path: Path, data: Path) -> None:
+    result = ran(tmp_path, "suite: locomo\ngates: [{metric: recall@10, at_least: 0.9}]", data)
+    assert result.exit_code == 0, result.output
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    rows = {(one["case"], one["system"], one["metric"]): one for one in report["rows"]}
+    assert rows["all", "membrane", "recall@10"]["value"] == 1.0
+    assert rows["all", "membrane", "recall@10"]["n"] == 2
+    assert {case for case, _, _ in rows} == {"all", "single-hop", "multi-hop"}
+    assert list(report["environment"]["data"]) == ["locomo/one.json"]
+
+
+def test_a_gate_that_fails_is_told_and_ends_with_1(tmp_path: Path, data: Path) -> None:
+    result = ran(tmp_path, "suite: locomo\ngates: [{metric: recall@10, at_most: 0.5}]", data)
+    assert result.exit_code == 1
+    assert json.loads((tmp_path / "out" / "report.json").read_text())["failed_gates"]
+
+
+def test_absent_data_is_reported_and_no_failure(tmp_path: Path) -> None:
+    result = ran(tmp_path, "suite: locomo\ngates: [{metric: recall@10, at_least: 0.9}]", tmp_path)
+    assert result.exit_code == 0
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert report["rows"] == []
+    assert "locomo" in report["absent"][0]
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ("suite: none", "there is no suite"),
+        ("- 1", "is an object"),
+        ("suite: locomo\nsede: 1", "has no 'sede'"),
+        ("suite: locomo\nseed: -1", "seed"),
+        ("suite: locomo\npeers: [grep]", "there is no peer"),
+        ("suite: locomo\npeers: grep", "peers"),
+        ("suite: locomo\nsettings: 3", "settings"),
+        ("suite: locomo\ngates: [{metric: x}]", "at_least"),
+        ("suite: locomo\ngates: [{metric: x, at_least: true}]", "number"),
+        ("suite: locomo\ngates: [3]", "object"),
+        ("suite: [", "YAML"),
+    ],
+)
+def test_a_bad_configuration_is_one_line_and_exit_code_2(tmp_path: Path, data: Path, config: str, told: str) -> None:
+    result = ran(tmp_path, config, data)
+    assert result.exit_code == 2
+    assert told in result.output
+    assert len(result.output.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("content", ["{", "[1]", "[{}]", '{"a": 1}', "\x00", '[{"conversation": {}, "qa": 3}]'])
+def test_data_of_another_format_names_the_file(tmp_path: Path, data: Path, content: str) -> None:
+    (data / "locomo" / "one.json").write_text(content)
+    result = ran(tmp_path, "suite: locomo", data)
+    assert result.exit_code == 2
+    assert "one.json" in result.output
+
+
+def test_a_configuration_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput):
+        read_config(tmp_path / "none.yaml")
+
+
+def test_an_interval_holds_its_mean_and_comes_out_alike() -> None:
+    sample = Sample(case="all", system="x", metric="m", values=[0.0, 1.0, 1.0, 0.5])
+    one = row(sample, seed=1)
+    assert one.ci_low <= one.value == 0.625 <= one.ci_high
+    assert row(sample, seed=1) == one
+
+
+@pytest.mark.parametrize(
+    ("ranked", "value"), [([1, 2], 1.0), ([3, 1], 0.3868528), ([3], 0.0), ([], 0.0), ([2, 1, 3], 1.0)]
+)
+def test_gain_is_discounted_and_normalised(ranked: list[int], value: float) -> None:
+    assert ndcg(ranked, {1, 2}) == pytest.approx(value)
