@@ -43,6 +43,7 @@ from mn_engine.faces.embedded import EmbeddedFace
 from mn_engine.faces.gate import Gate
 from mn_engine.faces.grpc import GrpcServer
 from mn_engine.recall.analysis import analyse
+from mn_engine.recall.vectors import DIMENSIONS
 from mn_engine.service.compile import compile_packet
 from mn_engine.service.engine import Call, Engine
 from mn_engine.store.columns import bulk_row
@@ -194,13 +195,14 @@ def reopening(rng: random.Random, cards: int) -> Iterator[Figure]:
         _fill(engine, rng, cards)
         engine.close()
         first, columns = [], []
-        held = 0
+        held = vectors = 0
         for _ in range(3):
             started = time.perf_counter()
             engine = engine_over(DuckDBStore(path))
             _compile(engine)
             first.append(time.perf_counter() - started)
             held = engine.indexes.nbytes
+            vectors = DIMENSIONS * cards
             engine.close()
             columns.append(_read_columns(path))
     yield Figure(
@@ -212,8 +214,8 @@ def reopening(rng: random.Random, cards: int) -> Iterator[Figure]:
         told=f"{min(first):.2f} s against {min(columns):.2f} s, best of 3",
     )
     yield Figure(
-        name="index bytes a card",
-        value=held / cards,
+        name="index bytes a card, vectors aside",
+        value=(held - vectors) / cards,
         target=450,
         at_least=False,
         n=cards,
