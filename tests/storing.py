@@ -57,6 +57,8 @@ def card(card_id: str, text: str = "", *, owner: str = "ada", **fields: Any) -> 
         key_hash=made.key.hash,
         text_hash=hash64(text),
         document_bytes=len(data) + 100,
+        document_tokens=len(data) // 4 + 9,
+        body_hash=hash64(sha(data)),
     )
     return PreparedCard(card=made, analysis=analysis)
 

@@ -74,6 +74,11 @@ PACKET_ITEMS_MAX: Final = 512
 PACKET_BUDGET_BYTES_MIN: Final = 2
 """The empty packet, `[]`."""
 PACKET_BUDGET_BYTES_MAX: Final = 16 * MIB
+PACKET_BUDGET_TOKENS_MAX: Final = 16 * MIB
+CARD_TOKENS_MAX: Final = 1 * MIB
+"""A writer's estimate of what a card takes."""
+TOKEN_BYTES: Final = 3
+"""A card without an estimate counts as one token for each of these bytes, rounded up."""
 CURSOR_BYTES_MAX: Final = 16 * KIB
 
 # Invocations.

@@ -23,8 +23,10 @@ from mn_contract.limits import (
     CARD_LIST_MAX,
     CARD_SUMMARY_BYTES_MAX,
     CARD_TEXT_BYTES_MAX,
+    CARD_TOKENS_MAX,
     ORDINAL_PLACE_BITS,
     SOURCE_URL_BYTES_MAX,
+    TOKEN_BYTES,
 )
 from mn_contract.names import check_claim, check_id, check_label, check_sha256, check_text
 from mn_engine.domain.access import OPEN, Acl
@@ -191,6 +193,8 @@ class Card:
     relations: tuple[Relation, ...] = ()
     acl: Acl = field(default=OPEN)
     occurrences: int = 1
+    tokens: int = 0
+    """What its document takes in a model's request, as its writer estimates; 0 where it does not say."""
 
     def __post_init__(self) -> None:
         check_id(self.owner, "principal")
@@ -209,6 +213,8 @@ class Card:
             raise InvalidInput("card.valid_until must be after card.valid_from", field="card.valid_until")
         if not 1 <= self.occurrences < 1 << 31:
             raise InvalidInput("card.occurrences must be 1 or more", field="card.occurrences")
+        if not 0 <= self.tokens <= CARD_TOKENS_MAX:
+            raise InvalidInput(f"card.tokens must be 0-{CARD_TOKENS_MAX}", field="card.tokens")
         size = len(encoded(self.as_json()))
         if size > CARD_BYTES_MAX:
             raise InvalidInput(f"a card is at most {CARD_BYTES_MAX} bytes in all, not {size}", field="card", size=size)
@@ -334,6 +340,7 @@ _PLAIN_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
         "valid_until": None,
         "source_url": "",
         "occurrences": 1,
+        "tokens": 0,
     }
 )
 
@@ -367,3 +374,9 @@ def revision_of(ordinal: int) -> int:
 def document_size(document: Mapping[str, Any]) -> int:
     """Bytes that an item takes of a packet's budget: its canonical JSON and one separator."""
     return len(encoded(document)) + 1
+
+
+def document_tokens(card: Card, size: int) -> int:
+    """Tokens that an item takes of a packet's budget: its writer's estimate, else one for every TOKEN_BYTES of its
+    document for its owner, `size` bytes."""
+    return card.tokens or -(-size // TOKEN_BYTES)

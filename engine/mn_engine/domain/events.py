@@ -21,7 +21,8 @@ class Analysis:
     `topics`, `entities` and `claims` uint32 hashes ascending, `claim_stances` uint8 beside the claims. `length` is
     the number of terms with repetition. `id_hash` and `key_hash` name (id) and (owner, id) in 64 bits; `text_hash`
     names the text. `document_bytes` is document_size of the card's document for its owner, without conflicts and not
-    required. `vector` is what the text means: DIMENSIONS int8 of an embedder, empty where there was none.
+    required; `document_tokens` is what it takes of a token budget; `body_hash` names the artifact that its text stands
+    in. `vector` is what the text means: DIMENSIONS int8 of an embedder, empty where there was none.
     """
 
     version: int
@@ -36,6 +37,8 @@ class Analysis:
     key_hash: int
     text_hash: int
     document_bytes: int
+    document_tokens: int
+    body_hash: int
     vector: bytes = b""
 
 

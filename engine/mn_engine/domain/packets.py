@@ -18,10 +18,12 @@ from mn_contract.limits import (
     FOCUS_BYTES_MAX,
     PACKET_BUDGET_BYTES_MAX,
     PACKET_BUDGET_BYTES_MIN,
+    PACKET_BUDGET_TOKENS_MAX,
     REQUIRED_NAMED_MAX,
 )
 from mn_contract.names import check_claim, check_label, check_text, format_ref, parse_ref
 from mn_engine.domain.cards import CardKey, Kind, Stance, StoredCard
+from mn_engine.domain.times import check_micros
 
 COUNTER_EVIDENCE_SHARE: Final = 0.20
 SUPPORTING_EVIDENCE_SHARE: Final = 0.0
@@ -37,6 +39,8 @@ class Decision:
     entities: tuple[str, ...] = ()
     kinds: frozenset[Kind] = frozenset()
     required: tuple[str, ...] = ()
+    as_of: int | None = None
+    """Microseconds: only what held at this time; None for whatever is live."""
 
     def __post_init__(self) -> None:
         check_text(self.focus, "decision.focus", FOCUS_BYTES_MAX)
@@ -50,6 +54,7 @@ class Decision:
             raise InvalidInput(f"decision.required: at most {REQUIRED_NAMED_MAX}", field="decision.required")
         for ref in self.required:
             parse_ref(ref, "decision.required")
+        check_micros(self.as_of, "decision.as_of")
 
     def as_json(self) -> dict[str, Any]:
         """Its canonical form; order and repetition of its lists do not matter, except among required references."""
@@ -60,6 +65,7 @@ class Decision:
             "entities": sorted(set(self.entities)),
             "kinds": sorted(int(kind) for kind in self.kinds),
             "required": list(self.required),
+            "as_of": self.as_of,
         }
 
 
@@ -77,15 +83,29 @@ class Shares:
         if self.opposing + self.supporting > 1.0:
             raise InvalidInput("the two shares together must be at most 1", field="counter_evidence_share")
 
+    @property
+    def free(self) -> float:
+        """What the two leave."""
+        return max(0.0, round(1.0 - self.opposing - self.supporting, 9))
 
-def check_budget(budget_bytes: int) -> int:
-    """`budget_bytes` where it is a packet's. Raises InvalidInput."""
-    if not PACKET_BUDGET_BYTES_MIN <= budget_bytes <= PACKET_BUDGET_BYTES_MAX:
-        raise InvalidInput(
-            f"budget_bytes must be {PACKET_BUDGET_BYTES_MIN}-{PACKET_BUDGET_BYTES_MAX}, not {budget_bytes}",
-            field="budget_bytes",
-        )
-    return budget_bytes
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """The most that a packet may take: bytes of its canonical JSON and, where given, tokens by its cards' estimates."""
+
+    bytes: int
+    tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        if not PACKET_BUDGET_BYTES_MIN <= self.bytes <= PACKET_BUDGET_BYTES_MAX:
+            raise InvalidInput(
+                f"budget_bytes must be {PACKET_BUDGET_BYTES_MIN}-{PACKET_BUDGET_BYTES_MAX}, not {self.bytes}",
+                field="budget_bytes",
+            )
+        if self.tokens is not None and not 1 <= self.tokens <= PACKET_BUDGET_TOKENS_MAX:
+            raise InvalidInput(
+                f"budget_tokens must be 1-{PACKET_BUDGET_TOKENS_MAX}, not {self.tokens}", field="budget_tokens"
+            )
 
 
 class Role(IntEnum):
@@ -97,6 +117,8 @@ class Role(IntEnum):
     OPPOSING_SHARE = 4
     SUPPORTING_SHARE = 5
     RANKED = 6
+    STANDING = 7
+    ROTATED = 8
 
 
 REQUIRED_LABEL: Final = {Role.NAMED: "named", Role.OBLIGATION: "obligation", Role.CONSTRAINT: "constraint"}
@@ -106,12 +128,21 @@ REQUIRED_LABEL: Final = {Role.NAMED: "named", Role.OBLIGATION: "obligation", Rol
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
     """Why a card came up. `rank` counts from 1; 0 means that it was not ranked. Scores compare within one answer
-    only."""
+    only. `relevance` is 1 / rank where a score ranked it, and None where nothing says how relevant it is."""
 
     retrievers: tuple[str, ...] = ()
     matched_terms: tuple[str, ...] = ()
     rank: int = 0
     score: int = 0
+
+    @property
+    def relevance(self) -> float | None:
+        """0 to 1, by BASIS."""
+        return 1 / self.rank if self.rank and self.score else None
+
+
+BASIS: Final = "rank"
+"""What a relevance is made of."""
 
 
 class CoverageStatus(IntEnum):
@@ -181,7 +212,8 @@ class PacketItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packet:
-    """A packet for one asker. `size` is len(canonical JSON of the items' documents); never above the budget."""
+    """A packet for one asker. `size` is len(canonical JSON of the items' documents), `tokens` what their estimates add
+    up to; neither is ever above the budget."""
 
     revision: int
     items: tuple[PacketItem, ...]
@@ -189,8 +221,11 @@ class Packet:
     coverage: Coverage
     cursor: str
     size: int
+    tokens: int
+    item_tokens: tuple[int, ...]
     digest: str
     newest_revision: int
+    next_rotation: int = 0
 
 
 def packet_size(item_sizes: tuple[int, ...] | list[int]) -> int:

@@ -107,6 +107,7 @@ class NewCard:
     relations: tuple[tuple[str, str], ...] = ()
     acl: Acl = field(default=OPEN)
     occurrences: int = 1
+    tokens: int = 0
 
     def __post_init__(self) -> None:
         if self.id:
@@ -145,6 +146,7 @@ _PLAIN: Final = (
     "valid_until",
     "source_url",
     "occurrences",
+    "tokens",
 )
 
 

@@ -19,7 +19,7 @@ from typing import Final
 
 import snowballstemmer
 
-from mn_engine.domain.cards import Card, document_size, hash64
+from mn_engine.domain.cards import Card, document_size, document_tokens, hash64
 from mn_engine.domain.events import Analysis
 
 ANALYSIS_VERSION: Final = 1
@@ -95,6 +95,7 @@ def analyse(card: Card, vector: bytes = b"") -> Analysis:
             for hashed in _token_hashes(token):
                 counts[hashed] = counts.get(hashed, 0) + 1
     ordered = sorted(counts)
+    size = document_size(card.document(ref=card.id))
     claims = sorted((claim_hash(claim), int(stance)) for claim, stance in card.claims)
     return Analysis(
         version=ANALYSIS_VERSION,
@@ -108,7 +109,9 @@ def analyse(card: Card, vector: bytes = b"") -> Analysis:
         id_hash=hash64(card.id),
         key_hash=card.key.hash,
         text_hash=hash64(card.text),
-        document_bytes=document_size(card.document(ref=card.id)),
+        document_bytes=size,
+        document_tokens=document_tokens(card, size),
+        body_hash=hash64(card.body.artifact),
         vector=vector,
     )
 

@@ -14,6 +14,7 @@ from mn_engine.domain.cards import CONTRADICTS
 from mn_engine.recall.vectors import DIMENSIONS
 
 UNKNOWN_TIME: Final = int(np.iinfo(np.int64).min)
+NO_END: Final = int(np.iinfo(np.int64).max)
 SUPERSEDED: Final = 1
 RESOLVED: Final = 2
 """Kinds of an ending, as in the store port's INDEX_ENDINGS."""
@@ -58,13 +59,20 @@ class IndexRows:
     key_hashes: NDArray[np.uint64]
     text_hashes: NDArray[np.uint64]
     document_bytes: NDArray[np.uint32]
+    document_tokens: NDArray[np.uint32]
+    body_hashes: NDArray[np.uint64]
     vectors: NDArray[np.int8]
     """DIMENSIONS a card, side by side; zeros where a card has none."""
     occurred: NDArray[np.int64]
     """Microseconds; UNKNOWN_TIME where a card does not say."""
-    contradiction_ordinals: NDArray[np.int64]
-    """The cards that contradict another; `contradiction_targets` are the others."""
-    contradiction_targets: NDArray[np.uint64]
+    valid_from: NDArray[np.int64]
+    """Microseconds; UNKNOWN_TIME where a card does not say."""
+    valid_until: NDArray[np.int64]
+    """Microseconds; NO_END where a card does not say."""
+    relation_ordinals: NDArray[np.int64]
+    """The cards that point at another; `relation_targets` are the others."""
+    relation_targets: NDArray[np.uint64]
+    relation_contradicts: NDArray[np.bool_]
     ending_revisions: NDArray[np.int64]
     ending_targets: NDArray[np.uint64]
     ending_kinds: NDArray[np.uint8]
@@ -76,7 +84,6 @@ class IndexRows:
 def rows_from_arrow(cards: pa.Table, relations: pa.Table, endings: pa.Table) -> IndexRows:
     """The rows of three tables whose schemas are the store port's INDEX_CARDS, INDEX_RELATIONS and INDEX_ENDINGS."""
     acl, owner = _one(cards, "acl").dictionary_encode(), _one(cards, "owner").dictionary_encode()
-    contradictions = relations.filter(pc.equal(relations["type"], CONTRADICTS))
     return IndexRows(
         ordinals=_plain(cards, "ordinal"),
         owners=owner.dictionary.to_pylist(),
@@ -97,14 +104,19 @@ def rows_from_arrow(cards: pa.Table, relations: pa.Table, endings: pa.Table) -> 
         key_hashes=_plain(cards, "key_hash"),
         text_hashes=_plain(cards, "text_hash"),
         document_bytes=_plain(cards, "document_bytes"),
+        document_tokens=_plain(cards, "document_tokens"),
+        body_hashes=_plain(cards, "body_hash"),
         vectors=_vectors(cards),
-        occurred=_one(cards, "occurred_at").fill_null(UNKNOWN_TIME).to_numpy(zero_copy_only=False),
-        contradiction_ordinals=_plain(contradictions, "source_ordinal"),
-        contradiction_targets=_plain(contradictions, "target_hash"),
+        occurred=_filled(cards, "occurred_at", UNKNOWN_TIME),
+        valid_from=_filled(cards, "valid_from", UNKNOWN_TIME),
+        valid_until=_filled(cards, "valid_until", NO_END),
+        relation_ordinals=_plain(relations, "source_ordinal"),
+        relation_targets=_plain(relations, "target_hash"),
+        relation_contradicts=pc.equal(_one(relations, "type"), CONTRADICTS).to_numpy(zero_copy_only=False),
         ending_revisions=_plain(endings, "revision"),
         ending_targets=_plain(endings, "target_hash"),
         ending_kinds=_plain(endings, "kind"),
-        ending_by=_one(endings, "by_hash").fill_null(0).to_numpy(zero_copy_only=False),
+        ending_by=_filled(endings, "by_hash", 0),
         ending_has_by=_one(endings, "by_hash").is_valid().to_numpy(zero_copy_only=False),
     )
 
@@ -126,6 +138,10 @@ def _one(table: pa.Table, name: str) -> Any:
 
 def _plain(table: pa.Table, name: str) -> NDArray[Any]:
     return np.asarray(_one(table, name).to_numpy(zero_copy_only=False))
+
+
+def _filled(table: pa.Table, name: str, missing: int) -> NDArray[Any]:
+    return np.asarray(_one(table, name).fill_null(missing).to_numpy(zero_copy_only=False))
 
 
 def _ragged(table: pa.Table, name: str, item: type[np.generic]) -> Ragged:

@@ -42,18 +42,26 @@ _COLUMNS: Final[Mapping[str, type[np.generic]]] = MappingProxyType(
         "stances": np.uint8,
         "text_hashes": np.uint64,
         "document_bytes": np.uint32,
+        "document_tokens": np.uint32,
+        "body_hashes": np.uint64,
         "occurred": np.int64,  # microseconds; UNKNOWN_TIME where it does not say
+        "valid_from": np.int64,  # the same
+        "valid_until": np.int64,  # microseconds; NO_END where it does not say
         "reader_codes": np.int32,  # which (owner, acl) of `readers` it has
         "bound": np.bool_,  # whether it names topics or claims
         "id_ends": np.int64,  # where its id ends in id_bytes
+        "label_ends": np.int64,  # where its topics and entities end in label_hashes
         # SKETCH items a card; as many as ids have bytes.
         "sketches": np.uint32,
         "id_bytes": np.uint8,
+        # As many as it has topics and entities: masked hashes, as in `labels`.
+        "label_hashes": np.uint32,
         # DIMENSIONS items a card.
         "vectors": np.int8,
-        # One item a contradiction: the card that says so, and the other.
+        # One item a relation: the card that says so, the other, and whether it is `contradicts`.
         "link_ones": np.uint32,
         "link_others": np.uint32,
+        "link_contradicts": np.bool_,
         # One item an ending: which card, when, SUPERSEDED or RESOLVED, and by which card (NO_CARD: by an event alone).
         "ended_places": np.uint32,
         "ended_revisions": np.int64,
@@ -145,6 +153,14 @@ class RunIndex:
         rows: NDArray[np.int8] = self.array("vectors").reshape(-1, DIMENSIONS)[places]
         return rows
 
+    def labels_of(self, places: NDArray[Any]) -> NDArray[np.uint32]:
+        """The cards' topics and entities, as masked hashes, each once, ascending."""
+        ends, hashes = self.array("label_ends"), self.array("label_hashes")
+        starts = np.where(places > 0, ends[places.astype(np.int64) - 1], 0)
+        parts = [hashes[start:end] for start, end in zip(starts.tolist(), ends[places].tolist(), strict=True)]
+        found: NDArray[np.uint32] = np.unique(np.concatenate(parts)) if parts else hashes[:0]
+        return found
+
     def id_lengths(self, places: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Bytes of the cards' ids."""
         ends = self.array("id_ends")
@@ -172,18 +188,25 @@ class RunIndex:
         return tuple(known), table[inverse]
 
     def _new_cards(self, rows: IndexRows, codes: NDArray[np.int32]) -> dict[str, NDArray[Any]]:
+        labels = _joined(rows.topics, TOPIC, rows.entities, ENTITY)
         return {
             "ordinals": rows.ordinals,
             "kinds": rows.kinds,
             "stances": rows.stances,
             "text_hashes": rows.text_hashes,
             "document_bytes": rows.document_bytes,
+            "document_tokens": rows.document_tokens,
+            "body_hashes": rows.body_hashes,
             "occurred": rows.occurred,
+            "valid_from": rows.valid_from,
+            "valid_until": rows.valid_until,
             "reader_codes": codes,
             "bound": (rows.topics.lengths() + rows.claims.lengths()) > 0,
             "id_ends": rows.ids.offsets[1:] + len(self.columns["id_bytes"]),
             "sketches": _sketches(rows.terms),
             "id_bytes": rows.ids.values,
+            "label_ends": labels.offsets[1:] + len(self.columns["label_hashes"]),
+            "label_hashes": labels.values,
             "vectors": rows.vectors,
         }
 
@@ -201,10 +224,14 @@ class RunIndex:
 
 
 def _new_links(rows: IndexRows, ordinals: NDArray[np.int64], keys: Lookup) -> dict[str, NDArray[Any]]:
-    ones = np.searchsorted(ordinals, rows.contradiction_ordinals)
-    others = keys.find_each(rows.contradiction_targets)
+    ones = np.searchsorted(ordinals, rows.relation_ordinals)
+    others = keys.find_each(rows.relation_targets)
     there = others != NO_CARD  # the record refuses links to nothing; an index must not turn one into a wrong card
-    return {"link_ones": ones[there].astype(np.uint32), "link_others": others[there].astype(np.uint32)}
+    return {
+        "link_ones": ones[there].astype(np.uint32),
+        "link_others": others[there].astype(np.uint32),
+        "link_contradicts": rows.relation_contradicts[there],
+    }
 
 
 def _new_endings(rows: IndexRows, keys: Lookup) -> dict[str, NDArray[Any]]:
@@ -217,6 +244,14 @@ def _new_endings(rows: IndexRows, keys: Lookup) -> dict[str, NDArray[Any]]:
         "ended_kinds": rows.ending_kinds[there],
         "ended_by": by[there],
     }
+
+
+def _joined(ones: Ragged, mask: int, others: Ragged, other_mask: int) -> Ragged:
+    """The values of two, row by row, under their masks."""
+    rows = np.concatenate((ones.owners(), others.owners()))
+    values = np.concatenate((ones.values ^ np.uint32(mask), others.values ^ np.uint32(other_mask)))
+    order = np.argsort(rows, kind="stable")
+    return Ragged(offsets=ones.offsets + others.offsets, values=values[order])
 
 
 def _sketches(terms: Ragged) -> NDArray[np.uint32]:

@@ -1,8 +1,9 @@
 """Ranking: every visible live card that is relevant to a decision, best first, in integers.
 
-Relevant is what matches a term, topic, claim or entity of the decision, says it in related words, or stands next to
-what does in a conversation. A decision that has none of these, or only stop
-words, has no preference: every visible card is relevant, newest first. Ties are newest first, so every place is unique.
+Relevant is what matches a term, topic, claim or entity of the decision, says it in related words, stands next to what
+does in a conversation, or is joined to it by a relation or a label that few share; and each preference that applies,
+whatever its words. A decision that has none of these, or only stop words, has no preference: every visible card is
+relevant, newest first. Ties are newest first, so every place is unique.
 """
 
 from __future__ import annotations
@@ -20,15 +21,18 @@ from mn_engine.recall.bm25 import WEIGHT_MAX, idf
 from mn_engine.recall.embedder import Embedder
 from mn_engine.recall.index import CLAIM, ENTITY, TOPIC
 from mn_engine.recall.lexicon import Lexicon, Neighbour
+from mn_engine.recall.required import applies
 from mn_engine.recall.segments import CARD_BITS
 from mn_engine.recall.vectors import COSINE_BITS, cosines
 from mn_engine.recall.view import View
 
-RETRIEVERS: Final = ("lexical", "topic", "claim", "entity", "recent", "related", "adjacent")
-"""Bit i of a card's retriever byte says that RETRIEVERS[i] found it: by the question's words, by a label, because there
-is no preference, by words near the question's in meaning, by a neighbour in its conversation."""
-_LEXICAL, _RECENT, _RELATED, _ADJACENT = (
-    np.uint8(1 << RETRIEVERS.index(name)) for name in ("lexical", "recent", "related", "adjacent")
+RETRIEVERS: Final = ("lexical", "topic", "claim", "entity", "recent", "related", "adjacent", "linked", "standing")
+"""Bit i of a card's retriever bits says that RETRIEVERS[i] found it: by the question's words, by a label, because there
+is no preference, by words near the question's in meaning, by a neighbour in its conversation, by what it is joined to,
+by its type."""
+_LEXICAL, _RECENT, _RELATED, _ADJACENT, _LINKED, STANDING = (
+    np.uint16(1 << RETRIEVERS.index(name))
+    for name in ("lexical", "recent", "related", "adjacent", "linked", "standing")
 )
 _LABELS: Final = (
     ("topics", label_hash, TOPIC, 1, 1),
@@ -47,6 +51,14 @@ _NEIGHBOUR_SHARES: Final = ((1, 512), (2, 256))
 _THREAD_SHARE: Final = 307
 _THREAD_BEST: Final = 3
 """A conversation's best scores add their mean times this to each of its members, in 1024ths."""
+_CONTRADICTION_SHARE: Final = 896
+_RELATION_SHARE: Final = 512
+_LABEL_SHARE: Final = 256
+"""What a card is worth at least that contradicts another, is related to it, or shares a label: 1024ths of its score."""
+_LABELS_FROM: Final = 8
+"""The best cards, whose labels are followed."""
+_LABEL_CARDS_MAX: Final = 64
+"""A label that more cards carry joins nothing."""
 _NAMED_SHARE: Final = 512
 _SCORE_BITS: Final = 20
 """The best card by words and labels scores 1 << _SCORE_BITS, before neighbours are heard."""
@@ -61,7 +73,7 @@ class Ranking:
 
     places: NDArray[np.uint32]
     scores: NDArray[np.int64]
-    found_by: NDArray[np.uint8]
+    found_by: NDArray[np.uint16]
 
     def __len__(self) -> int:
         return len(self.places)
@@ -71,7 +83,7 @@ def rank(view: View, decision: Decision, embedder: Embedder) -> Ranking:
     """Every relevant card that `view` shows, of the decision's kinds."""
     query = analyse_query(decision.focus)
     scores = np.zeros(view.count, np.int64)
-    found_by = np.zeros(view.count, np.uint8)
+    found_by = np.zeros(view.count, np.uint16)
     if not query.terms and not decision.topics and not decision.claims and not decision.entities:
         found_by[view.visible] = _RECENT
     else:
@@ -81,7 +93,9 @@ def rank(view: View, decision: Decision, embedder: Embedder) -> Ranking:
         if query.terms:
             _score_meaning(view, embedder.embed([decision.focus])[0], scores)
         scores = _heard(view, scores, found_by)
+        _score_links(view, scores, found_by)
         _score_named(view, decision.focus, scores)
+    found_by[standing(view, decision)] |= STANDING
     if decision.kinds:
         wanted = np.isin(_KINDS, list(decision.kinds))[view.column("kinds")]
         found_by[~wanted] = 0
@@ -92,13 +106,19 @@ def rank(view: View, decision: Decision, embedder: Embedder) -> Ranking:
     return Ranking(places=places.astype(np.uint32), scores=order >> CARD_BITS, found_by=found_by[places])
 
 
+def standing(view: View, decision: Decision) -> NDArray[np.bool_]:
+    """Visible preferences that name no topics and no claims, or share one with the decision."""
+    found: NDArray[np.bool_] = view.preferences() & applies(view, decision)
+    return found
+
+
 def retrievers(found_by: int) -> tuple[str, ...]:
     """The names of a card's retriever bits."""
     return tuple(name for bit, name in enumerate(RETRIEVERS) if found_by >> bit & 1)
 
 
 def _score_terms(
-    view: View, query: Query, lexicon: Lexicon, scores: NDArray[np.int64], found_by: NDArray[np.uint8]
+    view: View, query: Query, lexicon: Lexicon, scores: NDArray[np.int64], found_by: NDArray[np.uint16]
 ) -> None:
     rarities: dict[int, int] = {}
     for hashed in query.hashes:
@@ -128,12 +148,12 @@ def _related(query: Query, lexicon: Lexicon, rarities: dict[int, int]) -> dict[i
     return found
 
 
-def _score_labels(view: View, decision: Decision, scores: NDArray[np.int64], found_by: NDArray[np.uint8]) -> None:
+def _score_labels(view: View, decision: Decision, scores: NDArray[np.int64], found_by: NDArray[np.uint16]) -> None:
     for field, hash_of, mask, bit, worth in _LABELS:
         for hashed in sorted({hash_of(label) for label in getattr(decision, field)}):
             places, _ = view.with_label(hashed, mask)
             scores[places] += idf(view.visible_count, len(places)) * WEIGHT_MAX * worth
-            found_by[places] |= np.uint8(1 << bit)
+            found_by[places] |= np.uint16(1 << bit)
 
 
 def _scaled(scores: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -151,7 +171,7 @@ def _score_meaning(view: View, meant: NDArray[np.int8], scores: NDArray[np.int64
     scores[found] += near * _MEANING_WORTH << _SCORE_BITS >> 2 * COSINE_BITS
 
 
-def _heard(view: View, scores: NDArray[np.int64], found_by: NDArray[np.uint8]) -> NDArray[np.int64]:
+def _heard(view: View, scores: NDArray[np.int64], found_by: NDArray[np.uint16]) -> NDArray[np.int64]:
     """Scores to which those of the same conversation have added: a turn says little without what it answers."""
     threads = view.threads
     if not len(threads.members):
@@ -180,6 +200,29 @@ def _pooled(scores: NDArray[np.int64], starts: NDArray[np.int64], numbers: NDArr
         _, once = np.unique(numbers[first], return_index=True)
         left[first[once]] = 0
     return (total // _THREAD_BEST)[numbers]
+
+
+def _score_links(view: View, scores: NDArray[np.int64], found_by: NDArray[np.uint16]) -> None:
+    """Lifts what is joined to a card to a share of that card's score: what contradicts it above all (invariant 3)."""
+    own = scores.copy()
+    for (ones, others), share in ((view.links, _CONTRADICTION_SHARE), (view.relations, _RELATION_SHARE)):
+        _lift(scores, found_by, others, np.where(view.visible[ones], own[ones], 0) * share >> 10)
+    best = np.flatnonzero(own)
+    best = np.sort(own[best] << CARD_BITS | best)[::-1][:_LABELS_FROM] & ((1 << CARD_BITS) - 1)
+    for place in best.tolist():
+        for hashed in view.index.labels_of(np.asarray([place])).tolist():
+            places, _ = view.with_label(hashed, 0)
+            if len(places) <= _LABEL_CARDS_MAX:
+                worth = np.full(len(places), int(own[place]) * _LABEL_SHARE >> 10)
+                _lift(scores, found_by, places.astype(np.int64), worth)
+
+
+def _lift(
+    scores: NDArray[np.int64], found_by: NDArray[np.uint16], places: NDArray[np.int64], worth: NDArray[np.int64]
+) -> None:
+    """Gives cards at least these scores; a card may stand there several times."""
+    found_by[places[(scores[places] == 0) & (worth > 0)]] |= _LINKED
+    np.maximum.at(scores, places, worth)
 
 
 def _score_named(view: View, focus: str, scores: NDArray[np.int64]) -> None:

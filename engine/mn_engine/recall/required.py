@@ -29,16 +29,17 @@ def required(view: View, decision: Decision) -> list[tuple[int, Role]]:
 
 def demanded(view: View, decision: Decision) -> NDArray[np.bool_]:
     """Cards that the record demands of the decision, named or not: they stand in every packet that is made for it."""
-    demanding: NDArray[np.bool_] = (view.open_obligations() | view.constraints()) & _applies(view, decision)
+    demanding: NDArray[np.bool_] = (view.open_obligations() | view.constraints()) & applies(view, decision)
     return demanding
 
 
-def _applies(view: View, decision: Decision) -> NDArray[np.bool_]:
-    applies: NDArray[np.bool_] = ~view.column("bound")
+def applies(view: View, decision: Decision) -> NDArray[np.bool_]:
+    """Cards that name no topics and no claims, or share one with the decision."""
+    applying: NDArray[np.bool_] = ~view.column("bound")
     for hashed, mask in (
         *((label_hash(topic), TOPIC) for topic in decision.topics),
         *((claim_hash(claim), CLAIM) for claim in decision.claims),
     ):
         places, _ = view.with_label(hashed, mask)
-        applies[places] = True
-    return applies
+        applying[places] = True
+    return applying

@@ -38,18 +38,26 @@ class Threads:
     starts: NDArray[np.int64]
 
 
+Links = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Joined cards, each pair once, ascending: places of readable cards, and of the visible others."""
+
 Ending = tuple[int, CardKey | None]
 """The revision at which a card ended, and the card that ended it (None: an event did, without a card)."""
 
 
 class View:
-    """An index through one reader's eyes, at `revision` (which the index must cover). Cards go by place or ordinal."""
+    """An index through one reader's eyes, at `revision` (which the index must cover). Cards go by place or ordinal.
 
-    def __init__(self, index: RunIndex, reader: Scope, revision: int) -> None:
+    With `as_of` (microseconds) it shows what held at that time: a card whose validity covers it, even where a card that
+    began to hold later has superseded it since.
+    """
+
+    def __init__(self, index: RunIndex, reader: Scope, revision: int, as_of: int | None = None) -> None:
         assert revision <= index.revision, "the index does not cover this revision yet"
         self.index = index
         self.reader = reader
         self.revision = revision
+        self.as_of = as_of
         self.count = int(np.searchsorted(index.array("ordinals"), ordinal_of(revision + 1, 0)))
         """Cards that were there at the revision, hidden ones included; their places are 0 to count - 1."""
         self._ending_rows: dict[int, NDArray[np.int64]] = {}
@@ -77,8 +85,14 @@ class View:
 
     @cached_property
     def visible(self) -> NDArray[np.bool_]:
-        """Cards that the reader may read and that are live at the revision."""
-        return self.readable & ~self._ended(SUPERSEDED)
+        """Cards that the reader may read and that are live at the revision, and that hold at `as_of`."""
+        live = self.readable & ~self._ended(SUPERSEDED)
+        return live if self.as_of is None else live & self.valid(self.as_of)
+
+    def valid(self, time: int) -> NDArray[np.bool_]:
+        """Cards that hold at a time, as far as they say."""
+        valid: NDArray[np.bool_] = (self.column("valid_from") <= time) & (time < self.column("valid_until"))
+        return valid
 
     @cached_property
     def visible_count(self) -> int:
@@ -141,9 +155,17 @@ class View:
         return [self.ordinal(place) for place in others[ones == self.place(ordinal)].tolist()]
 
     @cached_property
-    def links(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Contradictions both ways, each once, ascending: places of readable cards, and of the visible others."""
-        ones, others = (self.index.array(name).astype(np.int64) for name in ("link_ones", "link_others"))
+    def links(self) -> Links:
+        """Contradictions both ways."""
+        return self._links(self.index.array("link_contradicts"))
+
+    @cached_property
+    def relations(self) -> Links:
+        """Relations of other types both ways."""
+        return self._links(~self.index.array("link_contradicts"))
+
+    def _links(self, kept: NDArray[np.bool_]) -> Links:
+        ones, others = (self.index.array(name)[kept].astype(np.int64) for name in ("link_ones", "link_others"))
         there = (ones < self.count) & (others < self.count)
         ones, others = ones[there], others[there]
         pairs = np.unique(np.concatenate((ones, others)) * max(self.count, 1) + np.concatenate((others, ones)))
@@ -191,8 +213,13 @@ class View:
         """Visible constraints."""
         return self._of_kind(Kind.CONSTRAINT)
 
+    def preferences(self) -> NDArray[np.bool_]:
+        """Visible preferences."""
+        return self._of_kind(Kind.PREFERENCE)
+
     def with_label(self, hashed: int, mask: int) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
-        """(places, weights) of visible cards that carry a label; `mask` is TOPIC, ENTITY or CLAIM of the index."""
+        """(places, weights) of visible cards that carry a label. `mask` is TOPIC, ENTITY or CLAIM of the index, or
+        0 where it is masked already."""
         return self._seen(*self.index.labels.find(hashed ^ mask))
 
     def with_term(self, hashed: int) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
@@ -215,7 +242,11 @@ class View:
         told = self.index.array("ended_kinds") == kind
         told &= self.index.array("ended_revisions") <= self.revision
         rows = np.flatnonzero(told)
-        return rows[(by[rows] == NO_CARD) | self.readable[by[rows]]] if len(rows) else rows
+        if len(rows):
+            rows = rows[(by[rows] == NO_CARD) | self.readable[by[rows]]]
+        if len(rows) and self.as_of is not None:  # what ended it had not begun
+            rows = rows[(by[rows] == NO_CARD) | (self.column("valid_from")[by[rows]] <= self.as_of)]
+        return rows
 
     def _ended(self, kind: int) -> NDArray[np.bool_]:
         ended = np.zeros(self.count, np.bool_)

@@ -1,19 +1,21 @@
-"""Allocation: required cards whole, then opposing and supporting cards into their shares, then everything by order.
+"""Allocation: required cards whole; then cards into the shares that are theirs; then everything by order.
 
-Each share is offered in the one order, skipping what does not fit; what it does not use flows back (invariant 3).
+Shares are of what required cards leave. Opposing and supporting cards are offered theirs in the one order; standing
+preferences, and cards whose turn it is, may take what those two do not claim. What a share does not use flows back
+(invariant 3). What stands or has its turn is served once, on the first page.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
+from typing import Final
 
 import numpy as np
 
 from mn_contract.limits import PACKET_ITEMS_MAX
-from mn_engine.domain.packets import Coverage, Decision, Role, Shares, packet_size
-from mn_engine.recall.rank import Ranking, retrievers
+from mn_engine.domain.packets import Budget, Coverage, Decision, Role, Shares, packet_size
+from mn_engine.recall.rank import STANDING, Ranking, retrievers
 from mn_engine.recall.required import demanded
 from mn_engine.recall.view import View
 from mn_engine.select.coverage import coverage
@@ -21,8 +23,12 @@ from mn_engine.select.cursor import START, Position
 from mn_engine.select.filling import Filling
 from mn_engine.select.partition import check_required
 from mn_engine.select.pool import Pool
+from mn_engine.select.room import TOKENS_ANY, Room
 from mn_engine.select.sizes import required_sizes
 from mn_engine.select.stances import OPPOSING, SUPPORTING, stances_toward
+
+_STANDING_SHARE: Final = 0.5
+_ROTATED_SHARE: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +38,7 @@ class Chosen:
     ordinal: int
     role: Role
     size: int
+    tokens: int
     rank: int = 0
     score: int = 0
     retrievers: tuple[str, ...] = ()
@@ -44,6 +51,9 @@ class Selection:
     items: tuple[Chosen, ...]
     coverage: Coverage
     next: Position | None
+    next_rotation: int
+    quotas: tuple[tuple[Role, Room, Room], ...]
+    """(role, the room it was first offered, what its cards took of it)."""
 
 
 def select(
@@ -52,23 +62,40 @@ def select(
     ranking: Ranking,
     required: list[tuple[int, Role]],
     *,
-    budget_bytes: int,
+    budget: Budget,
     shares: Shares,
     cursor: Position | None,
+    rotation: int | None,
 ) -> Selection:
     """The packet's items for the view's reader: required ones in recorded order, then optional ones as offered.
 
-    Required items stand on every page. Raises NeedsPartition where they do not fit the budget (invariant 2).
+    Required items stand on every page. `rotation` is the ordinal from which on cards have their turn. Raises
+    NeedsPartition where required items do not fit the budget (invariant 2).
     """
     places = np.asarray([view.place(ordinal) for ordinal, _ in required], np.uint32)
     must = tuple(_required(view, places, required))
-    check_required(view, must, budget_bytes, standing=demanded(view, decision)[places])
-    room = budget_bytes - packet_size([0, *(item.size for item in must)])  # for sizes of items, at least one
+    check_required(view, must, budget, standing=demanded(view, decision)[places])
+    room = Room(budget.bytes, TOKENS_ANY if budget.tokens is None else budget.tokens).less(
+        packet_size([0, *(item.size for item in must)]),  # for sizes of items, at least one
+        sum(item.tokens for item in must),
+    )
     stances = stances_toward(view, decision)
     pool = Pool(view, ranking, required=places, stances=stances)
     page = Filling(pool, room=room, slots=PACKET_ITEMS_MAX - len(must), position=cursor or START)
-    page.fill(Role.OPPOSING_SHARE, limit=_share(room, shares.opposing), stances=OPPOSING)
-    page.fill(Role.SUPPORTING_SHARE, limit=_share(room, shares.supporting), stances=SUPPORTING)
+    limits = {
+        Role.OPPOSING_SHARE: room.share(shares.opposing),
+        Role.SUPPORTING_SHARE: room.share(shares.supporting),
+        Role.STANDING: room.share(min(_STANDING_SHARE, shares.free)),
+        Role.ROTATED: room.share(_ROTATED_SHARE),
+    }
+    page.fill(Role.OPPOSING_SHARE, limit=limits[Role.OPPOSING_SHARE], stances=OPPOSING)
+    page.fill(Role.SUPPORTING_SHARE, limit=limits[Role.SUPPORTING_SHARE], stances=SUPPORTING)
+    next_rotation = 0
+    if cursor is None:
+        standing = np.flatnonzero(pool.found_by & STANDING)
+        page.fill_ahead(Role.STANDING, standing.tolist(), limit=limits[Role.STANDING])
+        if rotation is not None:
+            next_rotation = _rotate(view, pool, page, rotation, limits[Role.ROTATED])
     page.fill(Role.RANKED, limit=room)
     taken = np.zeros(len(pool), np.bool_)
     taken[[rank for rank, _ in page.taken()]] = True
@@ -83,15 +110,34 @@ def select(
             required_opposing=int(np.isin(stances[places], OPPOSING).sum()),
         ),
         next=page.next(),
+        next_rotation=next_rotation,
+        quotas=tuple((role, limit, page.used.get(role, Room(0, 0))) for role, limit in limits.items()),
     )
+
+
+def _rotate(view: View, pool: Pool, page: Filling, rotation: int, limit: Room) -> int:
+    """Takes cards that rank would not reach, in recorded order from `rotation` on, round and round. Where the next turn
+    begins."""
+    page.fill(Role.RANKED, limit=page.left_room().less(limit.bytes, 0 if limit.unmetered else limit.tokens))
+    waiting = page.untaken()
+    ordinals = view.column("ordinals")[pool.places[waiting]]
+    turns = np.lexsort((ordinals, ordinals < rotation))
+    page.fill_ahead(Role.ROTATED, waiting[turns].tolist(), limit=limit)
+    ordinal_at = dict(zip(waiting.tolist(), ordinals.tolist(), strict=True))
+    had = [ordinal_at[rank] for rank, role in page.taken() if role is Role.ROTATED]
+    if not had:
+        return rotation
+    past = [ordinal for ordinal in had if ordinal < rotation]
+    return int(max(past or had)) + 1
 
 
 def _required(
     view: View, places: np.ndarray[tuple[int], np.dtype[np.uint32]], named: list[tuple[int, Role]]
 ) -> Iterator[Chosen]:
     sizes = required_sizes(view, places, [role for _, role in named])
-    for (ordinal, role), size in zip(named, sizes.tolist(), strict=True):
-        yield Chosen(ordinal=ordinal, role=role, size=size, retrievers=("required",))
+    tokens = view.column("document_tokens")[places]
+    for (ordinal, role), size, taken in zip(named, sizes.tolist(), tokens.tolist(), strict=True):
+        yield Chosen(ordinal=ordinal, role=role, size=size, tokens=taken, retrievers=("required",))
 
 
 def _chosen(view: View, pool: Pool, rank: int, role: Role) -> Chosen:
@@ -99,12 +145,8 @@ def _chosen(view: View, pool: Pool, rank: int, role: Role) -> Chosen:
         ordinal=view.ordinal(int(pool.places[rank])),
         role=role,
         size=int(pool.sizes[rank]),
+        tokens=int(pool.tokens[rank]),
         rank=int(pool.ranks[rank]),
         score=int(pool.scores[rank]),
         retrievers=retrievers(int(pool.found_by[rank])),
     )
-
-
-def _share(room: int, share: float) -> int:
-    """`share` of `room`, rounded down; the share is taken as the decimal that it is written as."""
-    return int(Fraction(repr(share)) * room)

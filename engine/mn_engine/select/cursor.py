@@ -15,29 +15,38 @@ from typing import Final
 
 from mn_contract.canonical import digest
 from mn_contract.errors import InvalidInput
-from mn_contract.limits import CANDIDATES_MAX, CURSOR_BYTES_MAX
+from mn_contract.limits import CANDIDATES_MAX, CURSOR_BYTES_MAX, PACKET_ITEMS_MAX
 from mn_engine.domain.scope import Scope
+from mn_engine.recall.segments import CARDS_MAX
+from mn_engine.select.room import Room
 
-SKIPPED_MAX: Final = 3000
-"""Cards that a position can remember as passed over: at most 10 KiB as runs of varints, below 16 M cards."""
+SKIPPED_MAX: Final = 2500
+"""Cards that a position can remember as passed over: at most 9 KiB as runs of varints, below 16 M cards."""
+AHEAD_MAX: Final = PACKET_ITEMS_MAX
 assert SKIPPED_MAX > CANDIDATES_MAX, "a page passes over no more than it considers"
 _CHECK_BYTES: Final = 16
 _VARINT_BYTES_MAX: Final = 9
-_PREFIX: Final = "mnc1."
+_PREFIX: Final = "mnc2."
+_HEAD: Final = 5
+"""Numbers before the runs."""
 _WRONG: Final = "the cursor is not one that this request and principal were given; begin without one"
+
+
+_NO_ROOM: Final = Room(0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
     """How far the pages so far have come, in a ranking whose first card is 0.
 
-    Cards below `end` were served, but for `skipped` (ascending) and those larger than `room`, the most bytes that any
-    page had for optional cards. From `end` on nothing was served.
+    Cards below `end` were served, but for `skipped` (ascending) and those that did not fit `room`, the most bytes and
+    the most tokens that any page had for optional cards. From `end` on only `ahead` (ascending) was served.
     """
 
     end: int
     skipped: tuple[int, ...] = ()
-    room: int = 0
+    ahead: tuple[int, ...] = ()
+    room: Room = _NO_ROOM
 
 
 START: Final = Position(end=0)
@@ -45,7 +54,16 @@ START: Final = Position(end=0)
 
 def encode_cursor(position: Position, *, revision: int, request_digest: str, scope: Scope) -> str:
     """The cursor for `position`, bound to the request and the scope."""
-    numbers = [revision, position.end, position.room, *_runs(position.skipped)]
+    ahead = list(_runs(position.ahead))
+    numbers = [
+        revision,
+        position.end,
+        position.room.bytes,
+        position.room.tokens,
+        len(ahead),
+        *ahead,
+        *_runs(position.skipped),
+    ]
     payload = b"".join(_varint(number) for number in numbers)
     text = _PREFIX + _base64(_check(payload, request_digest, scope) + payload)
     assert len(text) <= CURSOR_BYTES_MAX, "SKIPPED_MAX keeps cursors below this"
@@ -56,10 +74,16 @@ def decode_cursor(text: str, *, request_digest: str, scope: Scope) -> tuple[Posi
     """(position, revision) of a cursor. Raises InvalidInput where it is not one, was altered, or is for something
     else."""
     numbers = list(_varints(_raw(text)[_CHECK_BYTES:]))
-    if len(numbers) < 3 or len(numbers) % 2 == 0:
+    if len(numbers) < _HEAD:
         raise InvalidInput(_WRONG, field="cursor")
-    revision, end, room, *runs = numbers
-    position = Position(end=end, skipped=_places(runs, end), room=room)
+    revision, end, room_bytes, room_tokens, split = numbers[:_HEAD]
+    ahead, skipped = numbers[_HEAD : _HEAD + split], numbers[_HEAD + split :]
+    position = Position(
+        end=end,
+        skipped=_places(skipped, SKIPPED_MAX, end),
+        ahead=_places(ahead, AHEAD_MAX, CARDS_MAX),
+        room=Room(room_bytes, room_tokens),
+    )
     if encode_cursor(position, revision=revision, request_digest=request_digest, scope=scope) != text:
         raise InvalidInput(_WRONG, field="cursor")  # its check is wrong, or it is another spelling of a position
     return position, revision
@@ -96,13 +120,15 @@ def _runs(places: tuple[int, ...]) -> Iterator[int]:
         at += length
 
 
-def _places(runs: list[int], end: int) -> tuple[int, ...]:
-    """The inverse of _runs. Raises InvalidInput where they are too many or go past `end`."""
+def _places(runs: list[int], most: int, end: int) -> tuple[int, ...]:
+    """The inverse of _runs. Raises InvalidInput where they are more than `most` or go past `end`."""
+    if len(runs) % 2:
+        raise InvalidInput(_WRONG, field="cursor")
     places: list[int] = []
     at = 0
     for gap, length in zip(runs[::2], runs[1::2], strict=True):
         at += gap
-        if len(places) + length > SKIPPED_MAX or at + length > end:
+        if len(places) + length > most or at + length > end:
             raise InvalidInput(_WRONG, field="cursor")
         places.extend(range(at, at + length))
         at += length

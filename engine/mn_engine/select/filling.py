@@ -2,13 +2,14 @@
 for the next (invariant 8).
 
 Law: a page considers the best CANDIDATES_MAX of the unserved cards that fit into it. What it does not take is offered
-to a later page, first. While something is left that fits, a page serves something, so following the cursor ends.
+to a later page, first. While something is left that fits, a page serves something, so following the cursor ends. Cards
+may be taken ahead of the order, from anywhere in the pool; later pages pass them over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,42 +20,64 @@ from mn_engine.domain.cards import Stance
 from mn_engine.domain.packets import Left, Role
 from mn_engine.select.cursor import SKIPPED_MAX, Position
 from mn_engine.select.pool import Pool
+from mn_engine.select.room import Room
 
 _STANCES: Final = np.arange(max(Stance) + 1)
 
 
 class Filling:
-    """A page being filled: at most `room` bytes and `slots` items of `pool`, continuing at `position`."""
+    """A page being filled: at most `room` and `slots` items of `pool`, continuing at `position`."""
 
-    def __init__(self, pool: Pool, *, room: int, slots: int, position: Position) -> None:
+    def __init__(self, pool: Pool, *, room: Room, slots: int, position: Position) -> None:
         self._pool = pool
         self._room = room
         self._slots = slots
-        self._room_ever = max(room, position.room)
-        self._end = min(position.end, len(pool))
+        self._room_ever = room.union(position.room)
+        self._position = position
         self._unserved = _unserved(pool, position)
-        self._fits = self._unserved & (pool.sizes <= room)
+        self._fits = self._unserved & room.holding(pool.sizes, pool.tokens)
         self._horizon = _horizon(self._fits)
-        """Cards from here on are not considered by this page."""
-        self._used = 0
+        """Cards from here on are not considered by this page, but for those that it takes ahead."""
         self._taken: dict[int, Role] = {}
+        self._ahead: set[int] = set()
+        self.used: dict[Role, Room] = {}
+        """What each role's cards have taken."""
 
-    def fill(self, role: Role, *, limit: int, stances: tuple[Stance, ...] = tuple(Stance)) -> None:
+    def fill(self, role: Role, *, limit: Room, stances: tuple[Stance, ...] = tuple(Stance)) -> None:
         """Takes cards of these stances for `role`, in order, while they fit into `limit` and the room that is left."""
-        pool = self._pool
-        left = min(limit, self._room - self._used)
-        wanted = self._fits & np.isin(_STANCES, stances)[pool.stances]
+        wanted = self._fits & np.isin(_STANCES, stances)[self._pool.stances]
         wanted[self._horizon :] = False
         wanted[list(self._taken)] = False
-        for window, smallest in _smallest(pool.sizes, wanted):
-            if smallest > left:
-                continue
-            for rank in pool.order.window(window):
-                size = int(pool.sizes[rank])
-                if wanted[rank] and size <= left and len(self._taken) < self._slots:
-                    self._taken[rank] = role
-                    self._used += size
-                    left -= size
+        left = limit.within(self.left_room())
+        for window, smallest in _smallest(self._pool, wanted):
+            if left.holds(*smallest):
+                left = self._take(role, (rank for rank in self._pool.order.window(window) if wanted[rank]), left)
+
+    def fill_ahead(self, role: Role, ranks: Iterable[int], *, limit: Room) -> None:
+        """Takes cards for `role` in the order given, while they fit into `limit` and the room that is left."""
+        before = set(self._taken)
+        waiting = (rank for rank in ranks if self._fits[rank] and rank not in before)
+        self._take(role, waiting, limit.within(self.left_room()))
+        self._ahead |= self._taken.keys() - before
+
+    def _take(self, role: Role, ranks: Iterable[int], left: Room) -> Room:
+        """Takes what fits of these cards; what is left of the room."""
+        used = self.used.get(role, Room(0, 0))
+        for rank in ranks:
+            size, tokens = int(self._pool.sizes[rank]), int(self._pool.tokens[rank])
+            if left.holds(size, tokens) and len(self._taken) < self._slots:
+                self._taken[rank] = role
+                used = Room(used.bytes + size, used.tokens + tokens)
+                left = left.less(size, tokens)
+        self.used[role] = used
+        return left
+
+    def left_room(self) -> Room:
+        """What the page has left for any card."""
+        left = self._room
+        for used in self.used.values():
+            left = left.less(used.bytes, used.tokens)
+        return left
 
     def taken(self) -> Iterator[tuple[int, Role]]:
         """(rank, role) of what the page holds, in the order in which cards are offered, whatever their role."""
@@ -62,6 +85,10 @@ class Filling:
             for rank in self._pool.order.window(window):
                 if rank in self._taken:
                     yield rank, self._taken[rank]
+
+    def untaken(self) -> NDArray[np.int64]:
+        """Ranks of cards that would fit an empty page, that no page has served and that this one has not taken."""
+        return np.flatnonzero(self._waiting())
 
     def left(self) -> Mapping[Left, NDArray[np.bool_]]:
         """The cards that are not in the page, by reason: every card of the pool is taken or left, once."""
@@ -79,12 +106,13 @@ class Filling:
 
         Raises InvalidInput where pages of very different budgets have passed over more cards than a cursor can hold.
         """
-        waiting = self._waiting()
-        if not waiting.any() or not self._taken:
+        pool = self._pool
+        if not self._taken or not self._waiting().any():
             return None
-        last = max(self._taken) // DIVERSITY_WINDOW
-        end = max(self._end, min((last + 1) * DIVERSITY_WINDOW, len(self._pool)))
-        passed = self._unserved[:end] & (self._pool.sizes[:end] <= self._room_ever)
+        in_order = self._taken.keys() - self._ahead
+        last = max(in_order) // DIVERSITY_WINDOW + 1 if in_order else 0
+        end = max(min(self._position.end, len(pool)), min(last * DIVERSITY_WINDOW, len(pool)))
+        passed = self._unserved[:end] & self._room_ever.holding(pool.sizes[:end], pool.tokens[:end])
         passed[[rank for rank in self._taken if rank < end]] = False
         skipped = np.flatnonzero(passed).tolist()
         if len(skipped) > SKIPPED_MAX:
@@ -93,7 +121,8 @@ class Filling:
                 "or begin without a cursor",
                 field="budget_bytes",
             )
-        return Position(end=end, skipped=tuple(skipped), room=self._room_ever)
+        ahead = sorted(rank for rank in {*self._position.ahead, *self._ahead} if rank >= end)
+        return Position(end=end, skipped=tuple(skipped), ahead=tuple(ahead), room=self._room_ever)
 
     def _waiting(self) -> NDArray[np.bool_]:
         waiting = self._fits.copy()
@@ -103,8 +132,10 @@ class Filling:
 
 def _unserved(pool: Pool, position: Position) -> NDArray[np.bool_]:
     unserved = np.ones(len(pool), np.bool_)
-    unserved[: position.end] = pool.sizes[: position.end] > position.room
+    past = slice(position.end)
+    unserved[past] = ~position.room.holding(pool.sizes[past], pool.tokens[past])
     unserved[[rank for rank in position.skipped if rank < len(pool)]] = True
+    unserved[[rank for rank in position.ahead if rank < len(pool)]] = False
     return unserved
 
 
@@ -120,11 +151,14 @@ def _horizon(fits: NDArray[np.bool_]) -> int:
 _NEVER: Final = np.iinfo(np.int64).max
 
 
-def _smallest(sizes: NDArray[np.int64], wanted: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """(window, size of its smallest wanted card) of each window that has one, ascending."""
+def _smallest(pool: Pool, wanted: NDArray[np.bool_]) -> list[tuple[int, tuple[int, int]]]:
+    """(window, the fewest bytes and the fewest tokens of its wanted cards) of each window that has some, ascending."""
     if not wanted.any():
         return []
-    smallest: NDArray[Any] = np.minimum.reduceat(
-        np.where(wanted, sizes, _NEVER), np.arange(0, len(sizes), DIVERSITY_WINDOW)
+    starts = np.arange(0, len(wanted), DIVERSITY_WINDOW)
+    sizes, tokens = (
+        np.minimum.reduceat(np.where(wanted, column, _NEVER), starts).tolist() for column in (pool.sizes, pool.tokens)
     )
-    return [(window, size) for window, size in enumerate(smallest.tolist()) if size != _NEVER]
+    return [
+        (window, smallest) for window, smallest in enumerate(zip(sizes, tokens, strict=True)) if smallest[0] != _NEVER
+    ]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mn_contract.limits import DIVERSITY_WINDOW
 from mn_engine.recall.index import NO_TERM
-from mn_engine.recall.view import View
+from mn_engine.recall.view import Links, View
 
 _REDUNDANCY_ONE: Final = 1024
 """Redundancy of a card all of whose sketched terms were picked before."""
@@ -50,7 +50,10 @@ class Order:
         part = slice(first, first + DIVERSITY_WINDOW)
         places = self._places[part]
         utilities = marginal_utilities(
-            self._scores[part], self._view.index.sketches(places), self._view.column("text_hashes")[places]
+            self._scores[part],
+            self._view.index.sketches(places),
+            self._view.column("text_hashes")[places],
+            opposed=_among(places, self._view.links),
         )
         density = (utilities << _DENSITY_BITS) // self._sizes[part]
         ranks: list[int] = (first + np.lexsort((-places.astype(np.int64), -density))).tolist()
@@ -58,16 +61,22 @@ class Order:
 
 
 def marginal_utilities(
-    scores: NDArray[np.int64], sketches: NDArray[np.uint32], text_hashes: NDArray[np.uint64]
+    scores: NDArray[np.int64],
+    sketches: NDArray[np.uint32],
+    text_hashes: NDArray[np.uint64],
+    *,
+    opposed: tuple[NDArray[np.int64], NDArray[np.int64]],
 ) -> NDArray[np.int64]:
     """What each card adds to those picked before it, greedily by what it adds; ties go to the better rank.
 
-    `scores` are not negative; `sketches` has a row of distinct term hashes a card, padded with NO_TERM.
+    `scores` are not negative; `sketches` has a row of distinct term hashes a card, padded with NO_TERM. `opposed` pairs
+    cards that contradict each other: whatever words they share, neither says what the other does (invariant 3).
     """
     if not scores.any():
         return scores.copy()
     similar = similarities(sketches)
     similar[text_hashes[:, None] == text_hashes] = _REDUNDANCY_SAME
+    similar[opposed] = 0
     utilities = np.zeros(len(scores), np.int64)
     waiting = scores.copy()
     distinct = _REDUNDANCY_SAME - similar
@@ -81,6 +90,17 @@ def marginal_utilities(
         np.multiply(waiting, kept, out=adds)
         adds[waiting == _PICKED] = _PICKED  # also where nothing is kept, and the product is 0
     return utilities
+
+
+def _among(places: NDArray[np.uint32], links: Links) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which of these cards are linked with each other, both ways, as places in `places`."""
+    ones, others = links
+    if not len(ones):
+        return links
+    inside = np.isin(ones, places) & np.isin(others, places)
+    order = np.argsort(places)
+    at, beside = (order[np.searchsorted(places[order], side[inside])] for side in links)
+    return at, beside
 
 
 def similarities(sketches: NDArray[np.uint32]) -> NDArray[np.int64]:

@@ -24,6 +24,7 @@ class Pool:
         self.scores = ranking.scores[kept]
         self.found_by = ranking.found_by[kept]
         self.sizes = item_sizes(view, self.places)
+        self.tokens = view.column("document_tokens")[self.places].astype(np.int64)
         self.stances = stances[self.places]
         self.kinds = view.column("kinds")[self.places]
         self.order = Order(view, self.places, self.scores, self.sizes)

@@ -10,13 +10,13 @@ from mn_contract.limits import RECALL_PAGE_DEFAULT, RECALL_PAGE_MAX
 from mn_engine.domain.cards import StoredCard
 from mn_engine.domain.events import check_expected
 from mn_engine.domain.packets import (
+    Budget,
     Coverage,
     Decision,
     Packet,
     PacketItem,
     Shares,
     Why,
-    check_budget,
     packet_digest,
     packet_size,
 )
@@ -70,7 +70,7 @@ def recall(
     if not 1 <= size <= RECALL_PAGE_MAX:
         raise InvalidInput(f"page_size must be 1-{RECALL_PAGE_MAX}, or 0 for {RECALL_PAGE_DEFAULT}", field="page_size")
     request_digest = digest(["recall", decision.as_json()])
-    reading = _place(engine, scope, call, revision, expected, cursor=cursor, request_digest=request_digest)
+    reading = _place(engine, scope, call, decision, revision, expected, cursor=cursor, request_digest=request_digest)
     page = recall_page(reading.view, decision, rank(reading.view, decision, engine.embedder()), size, reading.position)
     stored = _load(engine, scope, call, reading.view, [item.ordinal for item in page.items])
     query = analyse_query(decision.focus)
@@ -93,23 +93,24 @@ def compile_packet(
     decision: Decision,
     revision: int | None,
     expected: int | None,
-    budget_bytes: int,
+    budget: Budget,
     shares: Shares,
     cursor: str,
+    rotation: int | None,
 ) -> Packet:
     """The best packet for the decision that fits the budget. Raises NeedsPartition where what is required does not."""
-    check_budget(budget_bytes)
-    request_digest = digest(["compile", decision.as_json(), shares.opposing, shares.supporting])
-    reading = _place(engine, scope, call, revision, expected, cursor=cursor, request_digest=request_digest)
+    request_digest = digest(["compile", decision.as_json(), shares.opposing, shares.supporting, rotation])
+    reading = _place(engine, scope, call, decision, revision, expected, cursor=cursor, request_digest=request_digest)
     view = reading.view
     selection = select(
         view,
         decision,
         rank(view, decision, engine.embedder()),
         required(view, decision),
-        budget_bytes=budget_bytes,
+        budget=budget,
         shares=shares,
         cursor=reading.position,
+        rotation=rotation,
     )
     stored = _load(engine, scope, call, view, [item.ordinal for item in selection.items])
     return _packet(selection, stored, reading, scope, analyse_query(decision.focus))
@@ -119,6 +120,7 @@ def _place(
     engine: Engine,
     scope: Scope,
     call: Call,
+    decision: Decision,
     asked: int | None,
     expected: int | None,
     *,
@@ -126,6 +128,8 @@ def _place(
     request_digest: str,
 ) -> _Reading:
     call.check()
+    if decision.as_of is not None and decision.as_of > engine.clock():
+        raise InvalidInput("decision.as_of lies in the future; nothing is known of it yet", field="decision.as_of")
     run = engine.store.run(scope.run_key)
     run.check_readable()
     position: Position | None = None
@@ -135,7 +139,7 @@ def _place(
     else:
         check_expected(expected, run.revision)
         revision = run.revision if asked is None else check_revision(asked, run.revision)
-    view = engine.indexes.view(scope, revision)
+    view = engine.indexes.view(scope, revision, decision.as_of)
     return _Reading(view=view, position=position, request_digest=request_digest, newest=run.revision)
 
 
@@ -158,6 +162,7 @@ def _packet(selection: Selection, stored: list[StoredCard], reading: _Reading, s
         for chosen, seen in zip(selection.items, (see(card, reading.view) for card in stored), strict=True)
     )
     sizes = tuple(chosen.size for chosen in selection.items)
+    tokens = tuple(chosen.tokens for chosen in selection.items)
     return Packet(
         revision=reading.view.revision,
         items=items,
@@ -165,10 +170,13 @@ def _packet(selection: Selection, stored: list[StoredCard], reading: _Reading, s
         coverage=selection.coverage,
         cursor=_cursor(selection.next, reading, scope),
         size=packet_size(sizes),
+        tokens=sum(tokens),
+        item_tokens=tokens,
         digest=packet_digest(
             reading.view.revision, [item.document(scope.principal) for item in items], selection.coverage
         ),
         newest_revision=reading.newest,
+        next_rotation=selection.next_rotation,
     )
 
 

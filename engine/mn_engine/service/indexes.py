@@ -37,9 +37,9 @@ class Indexes:
         self._lock = threading.Lock()
         self._slots: OrderedDict[str, _Slot] = OrderedDict()
 
-    def view(self, scope: Scope, revision: int) -> View:
-        """What `scope` sees of its run at `revision`."""
-        return View(self.at_least(scope.run_key, revision), scope, revision)
+    def view(self, scope: Scope, revision: int, as_of: int | None = None) -> View:
+        """What `scope` sees of its run at `revision`, or of what held at `as_of` then."""
+        return View(self.at_least(scope.run_key, revision), scope, revision, as_of)
 
     def at_least(self, run_key: str, revision: int) -> RunIndex:
         """An index of the run that covers `revision`."""

@@ -122,6 +122,7 @@ def _card(batch: _Batch, asked: NewCard, card_id: str) -> Card:
         relations=tuple(Relation(type_, _target(batch, ref)) for type_, ref in asked.relations),
         acl=asked.acl,
         occurrences=asked.occurrences,
+        tokens=asked.tokens,
     )
     return _capped(batch, card) if card.derived else card
 

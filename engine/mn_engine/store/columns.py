@@ -41,6 +41,8 @@ def index_row(ordinal: int, prepared: PreparedCard) -> tuple[object, ...]:
         analysis.key_hash,
         analysis.text_hash,
         analysis.document_bytes,
+        analysis.document_tokens,
+        analysis.body_hash,
         analysis.vector,
     )
 

@@ -59,6 +59,8 @@ INDEX_CARDS: Final = pa.schema(
         ("key_hash", pa.uint64()),
         ("text_hash", pa.uint64()),
         ("document_bytes", pa.uint32()),
+        ("document_tokens", pa.uint32()),
+        ("body_hash", pa.uint64()),
         ("vector", pa.binary()),
     ]
 )

@@ -79,6 +79,7 @@ def decode_card(message: card_pb2.Card) -> NewCard:
         relations=tuple((relation.type, relation.target) for relation in message.relations),
         acl=decode_acl(message, "acl"),
         occurrences=message.occurrences or 1,
+        tokens=message.tokens,
     )
 
 
@@ -100,6 +101,7 @@ def fill_card(message: card_pb2.Card, stored: StoredCard, conflicts: tuple[CardK
     message.stance = _STANCES[card.stance]
     message.validation = _VALIDATIONS[card.validation]
     message.occurrences = card.occurrences
+    message.tokens = card.tokens
     message.owner = card.owner
     message.revision = stored.revision
     _fill_range(message.body, card.body)

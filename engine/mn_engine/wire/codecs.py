@@ -22,7 +22,14 @@ from mn_engine.domain.packets import Decision
 from mn_engine.domain.requests import BYTES_MEDIA_TYPE
 from mn_engine.domain.scope import Scope
 from mn_engine.wire.cards import decode_event, decode_range, encode_artifact, encode_card, encode_receipts
-from mn_engine.wire.packets import decode_decision, decode_shares, encode_coverage, encode_packet, encode_why
+from mn_engine.wire.packets import (
+    decode_budget,
+    decode_decision,
+    decode_shares,
+    encode_coverage,
+    encode_packet,
+    encode_why,
+)
 from mn_engine.wire.runs import decode_state, encode_attempt, encode_run, encode_tombstone
 from mn_engine.wire.scalars import decode_acl, decode_optional_int
 
@@ -195,9 +202,10 @@ CODECS: Final[Mapping[str, Codec]] = MappingProxyType(
             decode=lambda m: {
                 "decision": _decision(m),
                 **_decode_at(m),
-                "budget_bytes": m.budget_bytes,
+                "budget": decode_budget(m),
                 "shares": decode_shares(m),
                 "cursor": m.cursor,
+                "rotation": decode_optional_int(m, "rotation"),
             },
             encode=encode_packet,
         ),

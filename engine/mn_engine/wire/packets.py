@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from mn.context.working.v1 import packet_pb2
 from mn_engine.domain.cards import Kind
-from mn_engine.domain.packets import Coverage, Decision, Packet, Role, Shares, Why
+from mn_engine.domain.packets import BASIS, Budget, Coverage, Decision, Packet, Role, Shares, Why
 from mn_engine.domain.scope import Scope
 from mn_engine.wire.cards import fill_card
-from mn_engine.wire.scalars import decode_enum
+from mn_engine.wire.scalars import decode_enum, decode_optional_int, decode_time
 
 _ROLES: Final[dict[Role, Any]] = {role: packet_pb2.ItemRole.Value(f"ITEM_ROLE_{role.name}") for role in Role}
 
@@ -23,7 +23,13 @@ def decode_decision(message: packet_pb2.Decision) -> Decision:
         entities=tuple(message.entities),
         kinds=frozenset(decode_enum(Kind, kind, "decision.kinds") for kind in message.kinds),
         required=tuple(message.required),
+        as_of=decode_time(message, "as_of", "decision.as_of"),
     )
+
+
+def decode_budget(message: packet_pb2.CompileRequest) -> Budget:
+    """The most that a packet may take."""
+    return Budget(bytes=message.budget_bytes, tokens=decode_optional_int(message, "budget_tokens"))
 
 
 def decode_shares(message: packet_pb2.CompileRequest) -> Shares:
@@ -38,7 +44,19 @@ def decode_shares(message: packet_pb2.CompileRequest) -> Shares:
 
 def encode_why(why: Why) -> packet_pb2.Why:
     """Why a card came up."""
-    return packet_pb2.Why(retrievers=why.retrievers, matched_terms=why.matched_terms, rank=why.rank, score=why.score)
+    message = packet_pb2.Why()
+    _fill_why(message, why)
+    return message
+
+
+def _fill_why(message: packet_pb2.Why, why: Why) -> None:
+    message.retrievers.extend(why.retrievers)
+    message.matched_terms.extend(why.matched_terms)
+    message.rank = why.rank
+    message.score = why.score
+    if why.relevance is not None:
+        message.relevance = why.relevance
+        message.relevance_basis = BASIS
 
 
 def encode_coverage(coverage: Coverage) -> packet_pb2.Coverage:
@@ -65,19 +83,18 @@ def encode_packet(packet: Packet, asker: Scope) -> packet_pb2.CompileResponse:
     answer = packet_pb2.CompileResponse()
     message = answer.packet
     message.revision = packet.revision
-    for item, size in zip(packet.items, packet.sizes, strict=True):
+    for item, size, tokens in zip(packet.items, packet.sizes, packet.item_tokens, strict=True):
         place = message.items.add()
         fill_card(place.card, item.stored, item.conflicts, asker)
         place.role = _ROLES[item.role]
         place.size_bytes = size
-        why = place.why
-        why.retrievers.extend(item.why.retrievers)
-        why.matched_terms.extend(item.why.matched_terms)
-        why.rank = item.why.rank
-        why.score = item.why.score
+        place.tokens = tokens
+        _fill_why(place.why, item.why)
     message.coverage.CopyFrom(encode_coverage(packet.coverage))
     message.cursor = packet.cursor
     message.size_bytes = packet.size
     message.digest = packet.digest
     message.newest_revision = packet.newest_revision
+    message.tokens = packet.tokens
+    message.next_rotation = packet.next_rotation
     return answer

@@ -52,6 +52,8 @@ ENTITIES = ("Ada",)
 OWNERS = ("alice", "bob")
 TIMES = (None, None, 0, 20 * 60 * 1_000_000, 45 * 60 * 1_000_000)
 """When cards say something happened: some within half an hour of each other."""
+LINKS = (SUPERSEDES, CONTRADICTS, "about")
+KINDS = (Kind.OBSERVATION, Kind.EVIDENCE, Kind.CONSTRAINT, Kind.OBLIGATION, Kind.PREFERENCE)
 ACLS = (OPEN, OPEN, OPEN, Acl(allow_principals=frozenset({"bob"})), Acl(deny_principals=frozenset({"alice"})))
 
 
@@ -141,10 +143,10 @@ class Record:
         columns = self.store.index_columns(scope().run_key, after=after, upto=upto)
         return index.extended(rows_from_arrow(columns.cards, columns.relations, columns.endings), upto=upto)
 
-    def view(self, reader: Scope | None = None, revision: int | None = None) -> View:
+    def view(self, reader: Scope | None = None, revision: int | None = None, as_of: int | None = None) -> View:
         """What a reader (alice, where none is given) sees at a revision (the newest)."""
         revision = self.revision if revision is None else revision
-        return View(self.index(), reader or scope(), revision)
+        return View(self.index(), reader or scope(), revision, as_of)
 
 
 def recorded(batches: Sequence[Sequence[Card]]) -> Record:
@@ -180,7 +182,11 @@ def batches_of_cards(draw: st.DrawFn, cards_max: int = 12) -> list[list[Card]]:
     keys: list[CardKey] = []
     for number in range(draw(st.integers(0, cards_max))):
         links = (
-            draw(st.lists(st.tuples(st.sampled_from((SUPERSEDES, CONTRADICTS)), st.sampled_from(keys)), max_size=2))
+            draw(
+                st.lists(
+                    st.tuples(st.sampled_from(LINKS), st.sampled_from(keys)), max_size=2
+                )
+            )
             if keys
             else []
         )
@@ -188,13 +194,16 @@ def batches_of_cards(draw: st.DrawFn, cards_max: int = 12) -> list[list[Card]]:
             f"c{number}",
             draw(texts),
             owner=draw(st.sampled_from(OWNERS)),
-            kind=draw(st.sampled_from((Kind.OBSERVATION, Kind.EVIDENCE, Kind.CONSTRAINT, Kind.OBLIGATION))),
+            kind=draw(st.sampled_from(KINDS)),
             stance=draw(stances),
             topics=draw(st.sampled_from(((), (), TOPICS[:1], TOPICS))),
             claims=draw(st.sampled_from(((), (), CLAIMS[:1], CLAIMS)).flatmap(_with_stances)),
             entities=draw(st.sampled_from(((), ENTITIES))),
             acl=draw(st.sampled_from(ACLS)),
             occurred_at=draw(st.sampled_from(TIMES)),
+            valid_from=draw(st.sampled_from((None, None, 10, 20))),
+            valid_until=draw(st.sampled_from((None, None, 21, 30))),
+            tokens=draw(st.sampled_from((0, 0, 7, 90))),
             relations=tuple(Relation(*link) for link in dict.fromkeys(links)),
         )
         keys.append(drawn.key)
@@ -208,6 +217,7 @@ def _with_stances(claims: tuple[str, ...]) -> st.SearchStrategy[tuple[tuple[str,
     return st.tuples(*(st.tuples(st.just(claim), stances) for claim in claims))
 
 
+as_ofs = st.sampled_from((None, None, 5, 15, 25, 35))
 decisions = st.builds(
     Decision,
     focus=st.one_of(st.just(""), texts),

@@ -10,7 +10,7 @@ from math import log2
 import numpy as np
 from numpy.typing import NDArray
 
-from mn_engine.domain.cards import RESOLVES, SUPERSEDES, Card, CardKey, Kind
+from mn_engine.domain.cards import CONTRADICTS, RESOLVES, SUPERSEDES, Card, CardKey, Kind
 from mn_engine.domain.packets import Decision, Role
 from mn_engine.domain.scope import Scope
 from mn_engine.recall.analysis import analyse_query, term_hash, terms
@@ -20,11 +20,26 @@ from tests.unit.recall.corpus import SmallEmbedder
 _SHARES = ((-1, 512), (1, 512), (-2, 256), (2, 256))
 
 
-def visible_cards(batches: Sequence[Sequence[Card]], reader: Scope, revision: int) -> list[Card]:
-    """What the reader may read and nothing that the reader may read has superseded by `revision`; oldest first."""
+def visible_cards(
+    batches: Sequence[Sequence[Card]], reader: Scope, revision: int, as_of: int | None = None
+) -> list[Card]:
+    """What the reader may read and nothing that the reader may read has superseded by `revision`; oldest first.
+
+    With `as_of`: what held then, and nothing that held then already had superseded.
+    """
     readable = _readable(batches, reader, revision)
-    ended = {target for card in readable for target in card.targets(SUPERSEDES)}
-    return [card for card in readable if card.key not in ended]
+    ended = {
+        target
+        for card in readable
+        if as_of is None or card.valid_from is None or card.valid_from <= as_of
+        for target in card.targets(SUPERSEDES)
+    }
+    return [card for card in readable if card.key not in ended and (as_of is None or _holds(card, as_of))]
+
+
+def _holds(card: Card, time: int) -> bool:
+    begun = card.valid_from is None or card.valid_from <= time
+    return begun and (card.valid_until is None or time < card.valid_until)
 
 
 def ranked_cards(cards: Sequence[Card], decision: Decision, embedder: SmallEmbedder) -> list[tuple[CardKey, int]]:
@@ -64,14 +79,15 @@ def ranked_cards(cards: Sequence[Card], decision: Decision, embedder: SmallEmbed
             for place, card in enumerate(cards):
                 if scores[place]:
                     scores[place] += 512 * max(_cosine(embedder.embed([card.text])[0], meant), 0)
-        scores = _heard(cards, scores, relevant)
+        scores = _linked(cards, _heard(cards, scores, relevant), relevant)
         for place, card in enumerate(cards):
             if any(f" {entity.casefold()} " in f" {decision.focus.casefold()} " for entity in card.entities):
                 scores[place] += scores[place] // 2
     found = [
         (score, place)
         for place, score in enumerate(scores)
-        if (relevant[place] or anything) and (not decision.kinds or cards[place].kind in decision.kinds)
+        if (relevant[place] or anything or (cards[place].kind is Kind.PREFERENCE and _applies(cards[place], decision)))
+        and (not decision.kinds or cards[place].kind in decision.kinds)
     ]
     return [(cards[place].key, score) for score, place in sorted(found, reverse=True)]
 
@@ -101,6 +117,32 @@ def _heard(cards: Sequence[Card], scores: list[int], relevant: list[bool]) -> li
             heard[place] = total[at] + pooled * 307 // 1024
             relevant[place] = relevant[place] or heard[place] > 0
     return heard
+
+
+def _linked(cards: Sequence[Card], scores: list[int], relevant: list[bool]) -> list[int]:
+    lifted = list(scores)
+
+    def lift(place: int, worth: int) -> None:
+        lifted[place] = max(lifted[place], worth)
+        relevant[place] = relevant[place] or worth > 0
+
+    at = {card.key: place for place, card in enumerate(cards)}
+    for place, card in enumerate(cards):
+        for relation in card.relations:
+            other = at.get(relation.target)
+            if other is not None:
+                share = 896 if relation.type == CONTRADICTS else 512
+                lift(other, scores[place] * share // 1024)
+                lift(place, scores[other] * share // 1024)
+    best = sorted(((score, place) for place, score in enumerate(scores) if score), reverse=True)[:8]
+    for score, place in best:
+        for field in ("topics", "entities"):
+            for label in getattr(cards[place], field):
+                carrying = [other for other, card in enumerate(cards) if label in getattr(card, field)]
+                if len(carrying) <= 64:
+                    for other in carrying:
+                        lift(other, score * 256 // 1024)
+    return lifted
 
 
 def required_cards(

@@ -10,7 +10,18 @@ from mn_engine.domain.packets import Decision
 from mn_engine.recall.embedder import NoEmbedder
 from mn_engine.recall.rank import rank, retrievers
 from mn_engine.recall.view import View
-from tests.unit.recall.corpus import MANY, SAMPLE, SMALL, batches_of_cards, card, decisions, recorded, scope, without
+from tests.unit.recall.corpus import (
+    MANY,
+    SAMPLE,
+    SMALL,
+    as_ofs,
+    batches_of_cards,
+    card,
+    decisions,
+    recorded,
+    scope,
+    without,
+)
 from tests.unit.recall.reference import ranked_cards, visible_cards
 
 
@@ -22,25 +33,29 @@ def found(view: View, decision: Decision) -> list[tuple[CardKey, int]]:
     ]
 
 
-def check_reference(batches: list[list[Card]], decision: Decision) -> None:
+def check_reference(batches: list[list[Card]], decision: Decision, as_of: int | None) -> None:
     index = recorded(batches).index()
     for revision in range(index.revision + 1):
-        expected = ranked_cards(visible_cards(batches, scope(), revision), decision, SMALL)
-        assert found(View(index, scope(), revision), decision) == expected
+        expected = ranked_cards(visible_cards(batches, scope(), revision, as_of), decision, SMALL)
+        assert found(View(index, scope(), revision, as_of), decision) == expected
 
 
 @SAMPLE
-@given(batches_of_cards(), decisions)
-def test_the_ranking_is_the_references_at_every_revision(batches: list[list[Card]], decision: Decision) -> None:
-    check_reference(batches, decision)
+@given(batches_of_cards(), decisions, as_ofs)
+def test_the_ranking_is_the_references_at_every_revision(
+    batches: list[list[Card]], decision: Decision, as_of: int | None
+) -> None:
+    check_reference(batches, decision, as_of)
 
 
 @pytest.mark.full
 @pytest.mark.timeout(900)
 @MANY
-@given(batches_of_cards(cards_max=30), decisions)
-def test_the_ranking_is_the_references_in_many_cases(batches: list[list[Card]], decision: Decision) -> None:
-    check_reference(batches, decision)
+@given(batches_of_cards(cards_max=30), decisions, as_ofs)
+def test_the_ranking_is_the_references_in_many_cases(
+    batches: list[list[Card]], decision: Decision, as_of: int | None
+) -> None:
+    check_reference(batches, decision, as_of)
 
 
 @SAMPLE

@@ -18,9 +18,14 @@ class Candidate:
     place: int
     score: int
     size: int
+    tokens: int
     stance: Stance
     terms: frozenset[int]
     text: int
+    against: frozenset[int] = frozenset()
+    """Places of cards that it contradicts, or that contradict it."""
+    standing: bool = False
+    ordinal: int = 0
 
 
 def in_order(ranked: Sequence[Candidate]) -> list[Candidate]:
@@ -48,26 +53,49 @@ def marginal(window: Sequence[Candidate]) -> list[int]:
     return [utilities[at] for at in range(len(window))]
 
 
-def filled(ordered: Sequence[Candidate], *, room: int, slots: int, shares: Shares) -> list[tuple[int, Role]]:
+def filled(
+    ranked: Sequence[Candidate], *, room: int, tokens: int | None, slots: int, shares: Shares, rotation: int | None
+) -> list[tuple[int, Role]]:
     """(place, role) of what a first page takes, in order."""
+    ordered = in_order(ranked)
+    metered = 1 << 62 if tokens is None else tokens
     taken: dict[int, Role] = {}
-    used = 0
-    offers = (
-        (Role.OPPOSING_SHARE, shares.opposing, (Stance.OPPOSES, Stance.MIXED)),
-        (Role.SUPPORTING_SHARE, shares.supporting, (Stance.SUPPORTS, Stance.MIXED)),
-        (Role.RANKED, 1.0, tuple(Stance)),
-    )
-    for role, share, stances in offers:
-        left = min(int(Fraction(repr(share)) * room), room - used)
-        for card in ordered:
-            if card.place not in taken and card.stance in stances and card.size <= left and len(taken) < slots:
+    used = [0, 0]
+
+    def offer(role: Role, cards: Sequence[Candidate], bytes_left: int, tokens_left: int) -> None:
+        left = [min(bytes_left, room - used[0]), min(tokens_left, metered - used[1])]
+        for card in cards:
+            fits = card.size <= left[0] and card.tokens <= left[1]
+            if card.place not in taken and fits and len(taken) < slots:
                 taken[card.place] = role
-                used += card.size
-                left -= card.size
+                for measure, amount in enumerate((card.size, card.tokens)):
+                    used[measure] += amount
+                    left[measure] -= amount
+
+    def part(share: float) -> tuple[int, int]:
+        whole = Fraction(repr(share))
+        return int(whole * room), metered if tokens is None else int(whole * tokens)
+
+    against = [card for card in ordered if card.stance in (Stance.OPPOSES, Stance.MIXED)]
+    offer(Role.OPPOSING_SHARE, against, *part(shares.opposing))
+    offer(
+        Role.SUPPORTING_SHARE,
+        [card for card in ordered if card.stance in (Stance.SUPPORTS, Stance.MIXED)],
+        *part(shares.supporting),
+    )
+    offer(Role.STANDING, [card for card in ranked if card.standing], *part(min(0.5, shares.free)))
+    if rotation is not None:
+        kept = part(0.1)
+        offer(Role.RANKED, ordered, room - used[0] - kept[0], metered - used[1] - (0 if tokens is None else kept[1]))
+        turns = sorted(ordered, key=lambda card: (card.ordinal < rotation, card.ordinal))
+        offer(Role.ROTATED, turns, *kept)
+    offer(Role.RANKED, ordered, room, metered)
     return [(card.place, taken[card.place]) for card in ordered if card.place in taken]
 
 
 def _same(one: Candidate, other: Candidate) -> int:
+    if other.place in one.against:
+        return 0
     if one.text == other.text:
         return 2048
     shared = len(one.terms & other.terms)

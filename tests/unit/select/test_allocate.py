@@ -15,22 +15,26 @@ from hypothesis import strategies as st
 from mn_contract.errors import NeedsPartition
 from mn_contract.limits import PACKET_ITEMS_MAX
 from mn_engine.domain.cards import SUPERSEDES, Card, Kind, Relation, Stance
-from mn_engine.domain.packets import CoverageStatus, Decision, Left, Role, Shares, packet_size
+from mn_engine.domain.packets import Budget, CoverageStatus, Decision, Left, Role, Shares, packet_size
 from mn_engine.recall.embedder import NoEmbedder
 from mn_engine.recall.index import NO_TERM
-from mn_engine.recall.rank import Ranking, rank
+from mn_engine.recall.rank import STANDING, Ranking, rank
 from mn_engine.recall.required import required
 from mn_engine.recall.view import View
-from mn_engine.select.allocate import _share
 from mn_engine.select.order import marginal_utilities
+from mn_engine.select.room import TOKENS_ANY, Room
 from mn_engine.select.sizes import item_sizes, required_sizes
 from mn_engine.select.stances import stances_toward
 from tests.unit.recall.corpus import MANY, SAMPLE, batches_of_cards, card, decisions, recorded, scope
 from tests.unit.recall.reference import visible_cards
-from tests.unit.select.reference import Candidate, filled, in_order
-from tests.unit.select.selecting import NO_SHARES, budgets, selected, shares
+from tests.unit.select.reference import Candidate, filled
+from tests.unit.select.selecting import NO_SHARES, budgets, rotations, selected, shares
 
-OPTIONAL = (Role.OPPOSING_SHARE, Role.SUPPORTING_SHARE, Role.RANKED)
+OPTIONAL = (Role.OPPOSING_SHARE, Role.SUPPORTING_SHARE, Role.RANKED, Role.STANDING, Role.ROTATED)
+
+
+NOBODY = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+"""No card contradicts another."""
 
 
 def candidates(
@@ -44,61 +48,79 @@ def candidates(
             place=place,
             score=score,
             size=size,
+            tokens=int(view.column("document_tokens")[place]),
+            against=frozenset(map(view.place, view.conflicts(view.ordinal(place)))),
+            standing=bool(found_by & STANDING),
+            ordinal=view.ordinal(place),
             stance=Stance(int(stances[place])),
             terms=frozenset(view.index.sketches(np.asarray([place], np.uint32))[0].tolist()) - {NO_TERM},
             text=int(view.column("text_hashes")[place]),
         )
-        for place, score, size in zip(ranking.places.tolist(), ranking.scores.tolist(), sizes, strict=True)
+        for place, score, size, found_by in zip(
+            ranking.places.tolist(), ranking.scores.tolist(), sizes, ranking.found_by.tolist(), strict=True
+        )
         if place not in without
     ]
 
 
-def check_reference(batches: list[list[Card]], decision: Decision, budget: int, wanted: Shares) -> None:
+def check_reference(
+    batches: list[list[Card]], decision: Decision, budget: Budget, wanted: Shares, rotation: int | None
+) -> None:
     view = recorded(batches).view()
     must = required(view, decision)
     places = [view.place(ordinal) for ordinal, _ in must]
     size = sum(required_sizes(view, np.asarray(places, np.uint32), [role for _, role in must]).tolist())
-    assume(1 + size <= budget)
-    offered = in_order(candidates(view, decision, rank(view, decision, NoEmbedder()), frozenset(places)))
-    expected = filled(offered, room=budget - 1 - size, slots=PACKET_ITEMS_MAX - len(must), shares=wanted)
-    found = selected(view, decision, budget=budget, shares=wanted).items
+    tokens = int(view.column("document_tokens")[places].sum())
+    assume(1 + size <= budget.bytes and (budget.tokens is None or tokens <= budget.tokens))
+    expected = filled(
+        candidates(view, decision, rank(view, decision, NoEmbedder()), frozenset(places)),
+        room=budget.bytes - 1 - size,
+        tokens=None if budget.tokens is None else budget.tokens - tokens,
+        slots=PACKET_ITEMS_MAX - len(must),
+        shares=wanted,
+        rotation=rotation,
+    )
+    found = selected(view, decision, budget=budget, shares=wanted, rotation=rotation).items
     assert [(item.ordinal, item.role) for item in found[: len(must)]] == must
     assert [(view.place(item.ordinal), item.role) for item in found[len(must) :]] == expected
 
 
 @SAMPLE
-@given(batches_of_cards(), decisions, budgets, shares)
+@given(batches_of_cards(), decisions, budgets, shares, rotations)
 def test_a_selection_is_the_references(
-    batches: list[list[Card]], decision: Decision, budget: int, wanted: Shares
+    batches: list[list[Card]], decision: Decision, budget: Budget, wanted: Shares, rotation: int | None
 ) -> None:
-    check_reference(batches, decision, budget, wanted)
+    check_reference(batches, decision, budget, wanted, rotation)
 
 
 @pytest.mark.full
 @pytest.mark.timeout(900)
 @MANY
-@given(batches_of_cards(cards_max=30), decisions, budgets, shares)
+@given(batches_of_cards(cards_max=30), decisions, budgets, shares, rotations)
 def test_a_selection_is_the_references_in_many_cases(
-    batches: list[list[Card]], decision: Decision, budget: int, wanted: Shares
+    batches: list[list[Card]], decision: Decision, budget: Budget, wanted: Shares, rotation: int | None
 ) -> None:
-    check_reference(batches, decision, budget, wanted)
+    check_reference(batches, decision, budget, wanted, rotation)
 
 
 @SAMPLE
-@given(batches_of_cards(), decisions, budgets, shares)
+@given(batches_of_cards(), decisions, budgets, shares, rotations)
 def test_a_packet_is_within_its_budget_or_names_all_that_is_required(
-    batches: list[list[Card]], decision: Decision, budget: int, wanted: Shares
+    batches: list[list[Card]], decision: Decision, budget: Budget, wanted: Shares, rotation: int | None
 ) -> None:
     """Invariants 1 and 2: what is required is whole in the packet, or stands in the refusal with its size."""
     view = recorded(batches).view()
     must = required(view, decision)
     try:
-        found = selected(view, decision, budget=budget, shares=wanted)
+        found = selected(view, decision, budget=budget, shares=wanted, rotation=rotation)
     except NeedsPartition as refused:
         detail = refused.detail
         assert detail["reason"] == "required_over_budget"
-        assert (detail["budget"], detail["size"]) == (budget, packet_size([item["bytes"] for item in detail["items"]]))
-        assert detail["size"] > budget
+        assert (detail["budget"], detail.get("budget_tokens")) == (budget.bytes, budget.tokens)
+        assert detail["size"] == packet_size([item["bytes"] for item in detail["items"]])
+        tokens = sum(item["tokens"] for item in detail["items"])
+        assert budget.tokens is None or tokens == detail["tokens"]
+        assert detail["size"] > budget.bytes or (budget.tokens is not None and tokens > budget.tokens)
         assert [view.resolve(item["id"]) for item in detail["items"]] == [ordinal for ordinal, _ in must]
         check_plan(detail)
         alone = [ordinal for ordinal, _ in required(view, replace(decision, required=()))]
@@ -106,20 +128,28 @@ def test_a_packet_is_within_its_budget_or_names_all_that_is_required(
         for packet in detail["plan"]["packets"]:
             selected(view, replace(decision, required=tuple(packet)), budget=budget, shares=wanted)
         return
-    assert packet_size([item.size for item in found.items]) <= budget
+    assert packet_size([item.size for item in found.items]) <= budget.bytes
+    assert budget.tokens is None or sum(item.tokens for item in found.items) <= budget.tokens
     assert [(item.ordinal, item.role) for item in found.items if item.role not in OPTIONAL] == must
     assert len({item.ordinal for item in found.items}) == len(found.items)
 
 
 def check_plan(detail: dict[str, object]) -> None:
     """Every item stands in all parts, or is in one packet that fits beside those, or fits in none."""
-    sizes = {item["id"]: item["bytes"] for item in detail["items"]}  # type: ignore[attr-defined]
-    budget, plan = detail["budget"], detail["plan"]
+    sizes = {item["id"]: (item["bytes"], item["tokens"]) for item in detail["items"]}  # type: ignore[attr-defined]
+    budget, plan = (detail["budget"], detail.get("budget_tokens", 1 << 62)), detail["plan"]
+
+    def fits(refs: list[str]) -> bool:
+        return (
+            packet_size([sizes[ref][0] for ref in refs]) <= budget[0]
+            and sum(sizes[ref][1] for ref in refs) <= budget[1]
+        )  # type: ignore[operator]
+
     planned = [ref for packet in plan["packets"] for ref in packet]  # type: ignore[index]
     every = plan["every_part"]  # type: ignore[index]
     assert sorted(every + planned + plan["oversize"]) == sorted(sizes)  # type: ignore[index]
-    assert all(packet_size([sizes[ref] for ref in every + packet]) <= budget for packet in plan["packets"])  # type: ignore[index]
-    assert all(packet_size([sizes[ref] for ref in [*every, ref]]) > budget for ref in plan["oversize"])  # type: ignore[index]
+    assert all(fits(every + packet) for packet in plan["packets"])  # type: ignore[index]
+    assert not any(fits([*every, ref]) for ref in plan["oversize"])  # type: ignore[index]
 
 
 def test_too_many_required_cards_are_refused_with_a_plan() -> None:
@@ -150,14 +180,14 @@ def test_no_more_items_than_a_packet_holds() -> None:
 
 
 @SAMPLE
-@given(batches_of_cards(), decisions, budgets, shares)
+@given(batches_of_cards(), decisions, budgets, shares, rotations)
 def test_coverage_accounts_for_every_relevant_card_once(
-    batches: list[list[Card]], decision: Decision, budget: int, wanted: Shares
+    batches: list[list[Card]], decision: Decision, budget: Budget, wanted: Shares, rotation: int | None
 ) -> None:
     """Invariants 3 and 13."""
     view = recorded(batches).view()
     try:
-        found = selected(view, decision, budget=budget, shares=wanted)
+        found = selected(view, decision, budget=budget, shares=wanted, rotation=rotation)
     except NeedsPartition:
         return
     told = found.coverage
@@ -253,14 +283,18 @@ def test_stance_toward_a_named_claim_goes_before_the_general_one() -> None:
 def test_a_share_is_the_floor_of_its_decimal(share: float, room: int) -> None:
     with localcontext() as context:
         context.prec = 400
-        assert _share(room, share) == int(Decimal(repr(share)) * room)
-    assert _share(10, 0.7) == 7
-    assert _share(50, 0.58) == 29, "in binary it is a little less"
+        part = int(Decimal(repr(share)) * room)
+    assert Room(room, room).share(share) == Room(part, part)
+    assert Room(room).share(share) == Room(part, TOKENS_ANY), "tokens that are not counted are not shared out"
+    assert Room(10).share(0.7).bytes == 7
+    assert Room(50).share(0.58).bytes == 29, "in binary it is a little less"
 
 
 @SAMPLE
 @given(batches_of_cards(), decisions, budgets)
-def test_every_item_is_live_at_the_views_revision(batches: list[list[Card]], decision: Decision, budget: int) -> None:
+def test_every_item_is_live_at_the_views_revision(
+    batches: list[list[Card]], decision: Decision, budget: Budget
+) -> None:
     """Invariant 4."""
     index = recorded(batches).index()
     for revision in range(index.revision + 1):
@@ -297,7 +331,10 @@ def test_the_greedy_choice_is_near_the_optimum() -> None:
         ranking = rank(view, decision, NoEmbedder())
         sizes = item_sizes(view, ranking.places)
         utilities = marginal_utilities(
-            ranking.scores, view.index.sketches(ranking.places), view.column("text_hashes")[ranking.places]
+            ranking.scores,
+            view.index.sketches(ranking.places),
+            view.column("text_hashes")[ranking.places],
+            opposed=NOBODY,
         )
         room = int(sizes.sum()) * rng.randint(30, 70) // 100
         worth = {

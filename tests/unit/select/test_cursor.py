@@ -13,7 +13,8 @@ from mn_contract.errors import InvalidInput
 from mn_contract.limits import CURSOR_BYTES_MAX
 from mn_engine.domain.scope import Scope
 from mn_engine.select import cursor as cursor_module
-from mn_engine.select.cursor import SKIPPED_MAX, Position, decode_cursor, encode_cursor
+from mn_engine.select.cursor import AHEAD_MAX, SKIPPED_MAX, Position, decode_cursor, encode_cursor
+from mn_engine.select.room import TOKENS_ANY, Room
 from tests.unit.recall.corpus import SAMPLE, scope
 
 REQUEST, OTHER_REQUEST = "1" * 64, "2" * 64
@@ -23,7 +24,9 @@ REQUEST, OTHER_REQUEST = "1" * 64, "2" * 64
 def positions(draw: st.DrawFn) -> Position:
     end = draw(st.integers(0, 5000))
     skipped = draw(st.sets(st.integers(0, max(end - 1, 0)), max_size=min(60, end)))
-    return Position(end=end, skipped=tuple(sorted(skipped)), room=draw(st.integers(0, 1 << 24)))
+    ahead = draw(st.sets(st.integers(end, end + 5000), max_size=20))
+    room = Room(draw(st.integers(0, 1 << 24)), draw(st.one_of(st.just(TOKENS_ANY), st.integers(0, 1 << 24))))
+    return Position(end=end, skipped=tuple(sorted(skipped)), ahead=tuple(sorted(ahead)), room=room)
 
 
 def encoded(position: Position, revision: int = 7) -> str:
@@ -45,7 +48,10 @@ def test_a_cursor_comes_back_as_it_was_given(position: Position, revision: int) 
 
 def test_the_same_position_has_the_same_cursor_everywhere() -> None:
     """Invariant 5, against a cursor that was written down."""
-    assert encoded(Position(end=200, skipped=(3, 4, 9), room=4096)) == "mnc1.FAG4xx2jo9jzmY_915cKcgfIAYAgAwIEAQ"
+    assert (
+        encoded(Position(end=200, skipped=(3, 4, 9), room=Room(4096, 100), ahead=(207,)))
+        == "mnc2.PIhiOzY5ORV3Ow4ta12hzQfIAYAgZALPAQEDAgQB"
+    )
 
 
 @SAMPLE
@@ -110,7 +116,10 @@ def test_the_fullest_position_has_a_cursor_within_its_limit() -> None:
     """Runs as far apart as 16 million cards allow, which takes most bytes."""
     wide = [16_390 * at for at in range(1000)]
     close = [wide[-1] + 190 * at for at in range(1, SKIPPED_MAX - 999)]
-    text = encoded(Position(end=1 << 24, skipped=(*wide, *close), room=1 << 24), (1 << 43) - 1)
+    end = close[-1] + 1
+    ahead = tuple(end + 190 * at for at in range(AHEAD_MAX))
+    room = Room(1 << 24, TOKENS_ANY)
+    text = encoded(Position(end=end, skipped=(*wide, *close), ahead=ahead, room=room), (1 << 43) - 1)
     assert len(text) <= CURSOR_BYTES_MAX
     assert decoded(text)[0].skipped == (*wide, *close)
 

@@ -17,7 +17,7 @@ from mn_engine.select.order import Order, marginal_utilities, similarities
 from mn_engine.select.sizes import item_sizes
 from tests.unit.recall.corpus import SAMPLE, batches_of_cards, card, decisions, recorded
 from tests.unit.select.reference import Candidate, in_order, marginal
-from tests.unit.select.test_allocate import candidates
+from tests.unit.select.test_allocate import NOBODY, candidates
 
 sketches = st.sets(st.integers(0, 30), max_size=SKETCH)
 
@@ -51,9 +51,10 @@ def test_marginal_utilities_are_the_references(drawn: list[tuple[int, set[int], 
         np.asarray([score for score, _, _ in drawn]),
         rows([terms for _, terms, _ in drawn]),
         np.asarray([text for _, _, text in drawn], np.uint64),
+        opposed=NOBODY,
     )
     window = [
-        Candidate(place=place, score=score, size=1, stance=None, terms=frozenset(terms), text=text)  # type: ignore[arg-type]
+        Candidate(place=place, score=score, size=1, tokens=1, stance=None, terms=frozenset(terms), text=text)  # type: ignore[arg-type]
         for place, (score, terms, text) in enumerate(drawn)
     ]
     assert found.tolist() == marginal(window)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mn_contract.errors import InvalidInput, NeedsPartition
 from mn_contract.limits import CANDIDATES_MAX
 from mn_engine.domain.cards import Card, Kind, Stance
-from mn_engine.domain.packets import Coverage, CoverageStatus, Decision, Left, Shares
+from mn_engine.domain.packets import Budget, Coverage, CoverageStatus, Decision, Left, Shares
 from mn_engine.recall.embedder import NoEmbedder
 from mn_engine.recall.rank import rank
 from mn_engine.recall.required import required
@@ -19,10 +19,12 @@ from mn_engine.recall.view import View
 from mn_engine.select import filling
 from mn_engine.select.allocate import Selection
 from mn_engine.select.cursor import Position, decode_cursor, encode_cursor
+from mn_engine.select.room import TOKENS_ANY, Room
 from tests.unit.recall.corpus import MANY, SAMPLE, batches_of_cards, card, decisions, recorded, scope
-from tests.unit.select.selecting import NO_SHARES, pages, selected, shares
+from tests.unit.select.selecting import NO_SHARES, pages, rotations, selected, shares
 
 REQUEST = "0" * 64
+page_budgets = st.builds(Budget, bytes=st.integers(100, 1500), tokens=st.one_of(st.none(), st.integers(40, 700)))
 
 
 def served(view: View, answers: list[Selection]) -> Counter[int]:
@@ -36,10 +38,12 @@ def relevant(view: View, decision: Decision) -> set[int]:
     return {view.ordinal(int(place)) for place in rank(view, decision, NoEmbedder()).places} - must
 
 
-def check_rotation(batches: list[list[Card]], decision: Decision, budget: int, wanted: Shares) -> None:
+def check_rotation(
+    batches: list[list[Card]], decision: Decision, budget: Budget, wanted: Shares, rotation: int | None
+) -> None:
     view = recorded(batches).view()
     try:
-        answers = list(pages(view, decision, budget, shares=wanted))
+        answers = list(pages(view, decision, budget, shares=wanted, rotation=rotation))
     except NeedsPartition:
         return
     visits = served(view, answers)
@@ -57,32 +61,32 @@ def check_rotation(batches: list[list[Card]], decision: Decision, budget: int, w
 
 
 @SAMPLE
-@given(batches_of_cards(cards_max=16), decisions, st.integers(100, 1500), shares)
+@given(batches_of_cards(cards_max=16), decisions, page_budgets, shares, rotations)
 def test_a_rotation_serves_every_relevant_card_once(
-    batches: list[list[Card]], decision: Decision, budget: int, wanted: Shares
+    batches: list[list[Card]], decision: Decision, budget: Budget, wanted: Shares, rotation: int | None
 ) -> None:
-    check_rotation(batches, decision, budget, wanted)
+    check_rotation(batches, decision, budget, wanted, rotation)
 
 
 @pytest.mark.full
 @pytest.mark.timeout(900)
 @MANY
-@given(batches_of_cards(cards_max=30), decisions, st.integers(100, 1500), shares)
+@given(batches_of_cards(cards_max=30), decisions, page_budgets, shares, rotations)
 def test_a_rotation_serves_every_relevant_card_once_in_many_cases(
-    batches: list[list[Card]], decision: Decision, budget: int, wanted: Shares
+    batches: list[list[Card]], decision: Decision, budget: Budget, wanted: Shares, rotation: int | None
 ) -> None:
-    check_rotation(batches, decision, budget, wanted)
+    check_rotation(batches, decision, budget, wanted, rotation)
 
 
 @SAMPLE
 @given(
     batches_of_cards(cards_max=16),
     decisions,
-    st.lists(st.integers(150, 1500), min_size=1, max_size=5),
-    st.integers(1500, 3000),
+    st.lists(page_budgets, min_size=1, max_size=5),
+    st.builds(Budget, bytes=st.integers(1500, 3000), tokens=st.one_of(st.none(), st.integers(700, 900))),
 )
 def test_pages_of_different_budgets_serve_nothing_twice_and_lose_nothing(
-    batches: list[list[Card]], decision: Decision, budgets: list[int], largest: int
+    batches: list[list[Card]], decision: Decision, budgets: list[Budget], largest: Budget
 ) -> None:
     """What was too large for a small page is offered to a larger one; the cursor is good for any budget."""
     view = recorded(batches).view()
@@ -167,7 +171,7 @@ def test_budgets_too_different_for_a_cursor_are_refused_by_name(monkeypatch: pyt
     view, decision = recorded([[*large, card("s", "parser")]]).view(), Decision(focus="parser")
     first = selected(view, decision, budget=300)
     assert first.next is None, "only the small one fits a page of this size"
-    wide = Position(end=9, skipped=tuple(range(1, 9)), room=5000)
+    wide = Position(end=9, skipped=tuple(range(1, 9)), room=Room(5000, TOKENS_ANY))
     with pytest.raises(InvalidInput) as caught:
         selected(view, decision, budget=1300, at=wide)
     assert caught.value.field == "budget_bytes"
@@ -176,7 +180,7 @@ def test_budgets_too_different_for_a_cursor_are_refused_by_name(monkeypatch: pyt
 def test_a_position_past_the_end_serves_nothing() -> None:
     """A cursor that was forged for its bearer can say anything; it gains nothing and breaks nothing."""
     view = recorded([[card("a", "parser")]]).view()
-    forged = Position(end=1 << 40, skipped=(7, 1 << 30), room=1 << 50)
+    forged = Position(end=1 << 40, skipped=(7, 1 << 30), room=Room(1 << 50, TOKENS_ANY))
     assert selected(view, Decision(focus="parser"), at=forged).items == ()
 
 

@@ -80,7 +80,7 @@ class Relation(_message.Message):
     def __init__(self, type: _Optional[str] = ..., target: _Optional[str] = ...) -> None: ...
 
 class Card(_message.Message):
-    __slots__ = ("ref", "id", "kind", "layer", "text", "body", "sources", "summary", "topics", "entities", "stance", "claims", "validation", "confidence", "trust", "occurred_at", "captured_at", "valid_from", "valid_until", "source_url", "relations", "acl", "occurrences", "owner", "revision", "superseded_revision", "superseded_by", "resolved_revision", "conflicts")
+    __slots__ = ("ref", "id", "kind", "layer", "text", "body", "sources", "summary", "topics", "entities", "stance", "claims", "validation", "confidence", "trust", "occurred_at", "captured_at", "valid_from", "valid_until", "source_url", "relations", "acl", "occurrences", "owner", "revision", "superseded_revision", "superseded_by", "resolved_revision", "conflicts", "tokens")
     REF_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -110,6 +110,7 @@ class Card(_message.Message):
     SUPERSEDED_BY_FIELD_NUMBER: _ClassVar[int]
     RESOLVED_REVISION_FIELD_NUMBER: _ClassVar[int]
     CONFLICTS_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
     ref: str
     id: str
     kind: CardKind
@@ -139,7 +140,8 @@ class Card(_message.Message):
     superseded_by: str
     resolved_revision: int
     conflicts: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, ref: _Optional[str] = ..., id: _Optional[str] = ..., kind: _Optional[_Union[CardKind, str]] = ..., layer: _Optional[str] = ..., text: _Optional[str] = ..., body: _Optional[_Union[_artifact_pb2.SourceRange, _Mapping]] = ..., sources: _Optional[_Iterable[_Union[_artifact_pb2.SourceRange, _Mapping]]] = ..., summary: _Optional[str] = ..., topics: _Optional[_Iterable[str]] = ..., entities: _Optional[_Iterable[str]] = ..., stance: _Optional[_Union[Stance, str]] = ..., claims: _Optional[_Iterable[_Union[Claim, _Mapping]]] = ..., validation: _Optional[_Union[Validation, str]] = ..., confidence: _Optional[float] = ..., trust: _Optional[float] = ..., occurred_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., captured_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., valid_from: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., valid_until: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., source_url: _Optional[str] = ..., relations: _Optional[_Iterable[_Union[Relation, _Mapping]]] = ..., acl: _Optional[_Union[_artifact_pb2.Acl, _Mapping]] = ..., occurrences: _Optional[int] = ..., owner: _Optional[str] = ..., revision: _Optional[int] = ..., superseded_revision: _Optional[int] = ..., superseded_by: _Optional[str] = ..., resolved_revision: _Optional[int] = ..., conflicts: _Optional[_Iterable[str]] = ...) -> None: ...
+    tokens: int
+    def __init__(self, ref: _Optional[str] = ..., id: _Optional[str] = ..., kind: _Optional[_Union[CardKind, str]] = ..., layer: _Optional[str] = ..., text: _Optional[str] = ..., body: _Optional[_Union[_artifact_pb2.SourceRange, _Mapping]] = ..., sources: _Optional[_Iterable[_Union[_artifact_pb2.SourceRange, _Mapping]]] = ..., summary: _Optional[str] = ..., topics: _Optional[_Iterable[str]] = ..., entities: _Optional[_Iterable[str]] = ..., stance: _Optional[_Union[Stance, str]] = ..., claims: _Optional[_Iterable[_Union[Claim, _Mapping]]] = ..., validation: _Optional[_Union[Validation, str]] = ..., confidence: _Optional[float] = ..., trust: _Optional[float] = ..., occurred_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., captured_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., valid_from: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., valid_until: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., source_url: _Optional[str] = ..., relations: _Optional[_Iterable[_Union[Relation, _Mapping]]] = ..., acl: _Optional[_Union[_artifact_pb2.Acl, _Mapping]] = ..., occurrences: _Optional[int] = ..., owner: _Optional[str] = ..., revision: _Optional[int] = ..., superseded_revision: _Optional[int] = ..., superseded_by: _Optional[str] = ..., resolved_revision: _Optional[int] = ..., conflicts: _Optional[_Iterable[str]] = ..., tokens: _Optional[int] = ...) -> None: ...
 
 class InlineArtifact(_message.Message):
     __slots__ = ("media_type", "data", "acl")

@@ -22,46 +22,55 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from mn.context.working.v1 import card_pb2 as mn_dot_context_dot_working_dot_v1_dot_card__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"mn/context/working/v1/packet.proto\x12\x15mn.context.working.v1\x1a mn/context/working/v1/card.proto\"\x8d\x01\n\x08\x44\x65\x63ision\x12\r\n\x05\x66ocus\x18\x01 \x01(\t\x12\x0e\n\x06topics\x18\x02 \x03(\t\x12\x0e\n\x06\x63laims\x18\x03 \x03(\t\x12\x10\n\x08\x65ntities\x18\x04 \x03(\t\x12.\n\x05kinds\x18\x05 \x03(\x0e\x32\x1f.mn.context.working.v1.CardKind\x12\x10\n\x08required\x18\x06 \x03(\t\"^\n\x02\x41t\x12\x15\n\x08revision\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x1e\n\x11\x65xpected_revision\x18\x02 \x01(\x04H\x01\x88\x01\x01\x42\x0b\n\t_revisionB\x14\n\x12_expected_revision\"M\n\x03Why\x12\x12\n\nretrievers\x18\x01 \x03(\t\x12\x15\n\rmatched_terms\x18\x02 \x03(\t\x12\x0c\n\x04rank\x18\x03 \x01(\r\x12\r\n\x05score\x18\x04 \x01(\x03\"e\n\x0eStanceCoverage\x12-\n\x06stance\x18\x01 \x01(\x0e\x32\x1d.mn.context.working.v1.Stance\x12\x12\n\nconsidered\x18\x02 \x01(\r\x12\x10\n\x08selected\x18\x03 \x01(\r\"c\n\x0cKindCoverage\x12-\n\x04kind\x18\x01 \x01(\x0e\x32\x1f.mn.context.working.v1.CardKind\x12\x12\n\nconsidered\x18\x02 \x01(\r\x12\x10\n\x08selected\x18\x03 \x01(\r\"-\n\x0cLeftCoverage\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\r\"\x9f\x02\n\x08\x43overage\x12\x35\n\x06status\x18\x01 \x01(\x0e\x32%.mn.context.working.v1.CoverageStatus\x12\x10\n\x08relevant\x18\x02 \x01(\r\x12\x36\n\x07stances\x18\x03 \x03(\x0b\x32%.mn.context.working.v1.StanceCoverage\x12\x32\n\x05kinds\x18\x04 \x03(\x0b\x32#.mn.context.working.v1.KindCoverage\x12\x31\n\x04left\x18\x05 \x03(\x0b\x32#.mn.context.working.v1.LeftCoverage\x12\x10\n\x08required\x18\x06 \x01(\r\x12\x19\n\x11required_opposing\x18\x07 \x01(\r\"\x8c\x01\n\rRecallRequest\x12\x31\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x1f.mn.context.working.v1.Decision\x12%\n\x02\x61t\x18\x02 \x01(\x0b\x32\x19.mn.context.working.v1.At\x12\x11\n\tpage_size\x18\x03 \x01(\r\x12\x0e\n\x06\x63ursor\x18\x04 \x01(\t\"_\n\tCandidate\x12)\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x1b.mn.context.working.v1.Card\x12\'\n\x03why\x18\x02 \x01(\x0b\x32\x1a.mn.context.working.v1.Why\"\x9b\x01\n\x0eRecallResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12\x34\n\ncandidates\x18\x02 \x03(\x0b\x32 .mn.context.working.v1.Candidate\x12\x31\n\x08\x63overage\x18\x03 \x01(\x0b\x32\x1f.mn.context.working.v1.Coverage\x12\x0e\n\x06\x63ursor\x18\x04 \x01(\t\"\x96\x02\n\x0e\x43ompileRequest\x12\x31\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x1f.mn.context.working.v1.Decision\x12%\n\x02\x61t\x18\x02 \x01(\x0b\x32\x19.mn.context.working.v1.At\x12\x14\n\x0c\x62udget_bytes\x18\x03 \x01(\x04\x12#\n\x16\x63ounter_evidence_share\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12&\n\x19supporting_evidence_share\x18\x05 \x01(\x01H\x01\x88\x01\x01\x12\x0e\n\x06\x63ursor\x18\x06 \x01(\tB\x19\n\x17_counter_evidence_shareB\x1c\n\x1a_supporting_evidence_share\"\xa3\x01\n\nPacketItem\x12)\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x1b.mn.context.working.v1.Card\x12-\n\x04role\x18\x02 \x01(\x0e\x32\x1f.mn.context.working.v1.ItemRole\x12\'\n\x03why\x18\x03 \x01(\x0b\x32\x1a.mn.context.working.v1.Why\x12\x12\n\nsize_bytes\x18\x04 \x01(\r\"\xcc\x01\n\x06Packet\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12\x30\n\x05items\x18\x02 \x03(\x0b\x32!.mn.context.working.v1.PacketItem\x12\x31\n\x08\x63overage\x18\x03 \x01(\x0b\x32\x1f.mn.context.working.v1.Coverage\x12\x0e\n\x06\x63ursor\x18\x04 \x01(\t\x12\x12\n\nsize_bytes\x18\x05 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x06 \x01(\t\x12\x17\n\x0fnewest_revision\x18\x07 \x01(\x04\"@\n\x0f\x43ompileResponse\x12-\n\x06packet\x18\x01 \x01(\x0b\x32\x1d.mn.context.working.v1.Packet*\x8a\x01\n\x0e\x43overageStatus\x12\x1f\n\x1b\x43OVERAGE_STATUS_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x43OVERAGE_STATUS_COMPLETE\x10\x01\x12\x1c\n\x18\x43OVERAGE_STATUS_DEGRADED\x10\x02\x12\x1b\n\x17\x43OVERAGE_STATUS_MISSING\x10\x03*\xc2\x01\n\x08ItemRole\x12\x19\n\x15ITEM_ROLE_UNSPECIFIED\x10\x00\x12\x13\n\x0fITEM_ROLE_NAMED\x10\x01\x12\x18\n\x14ITEM_ROLE_OBLIGATION\x10\x02\x12\x18\n\x14ITEM_ROLE_CONSTRAINT\x10\x03\x12\x1c\n\x18ITEM_ROLE_OPPOSING_SHARE\x10\x04\x12\x1e\n\x1aITEM_ROLE_SUPPORTING_SHARE\x10\x05\x12\x14\n\x10ITEM_ROLE_RANKED\x10\x06\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"mn/context/working/v1/packet.proto\x12\x15mn.context.working.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a mn/context/working/v1/card.proto\"\xb8\x01\n\x08\x44\x65\x63ision\x12\r\n\x05\x66ocus\x18\x01 \x01(\t\x12\x0e\n\x06topics\x18\x02 \x03(\t\x12\x0e\n\x06\x63laims\x18\x03 \x03(\t\x12\x10\n\x08\x65ntities\x18\x04 \x03(\t\x12.\n\x05kinds\x18\x05 \x03(\x0e\x32\x1f.mn.context.working.v1.CardKind\x12\x10\n\x08required\x18\x06 \x03(\t\x12)\n\x05\x61s_of\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"^\n\x02\x41t\x12\x15\n\x08revision\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x1e\n\x11\x65xpected_revision\x18\x02 \x01(\x04H\x01\x88\x01\x01\x42\x0b\n\t_revisionB\x14\n\x12_expected_revision\"\x8c\x01\n\x03Why\x12\x12\n\nretrievers\x18\x01 \x03(\t\x12\x15\n\rmatched_terms\x18\x02 \x03(\t\x12\x0c\n\x04rank\x18\x03 \x01(\r\x12\r\n\x05score\x18\x04 \x01(\x03\x12\x16\n\trelevance\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x17\n\x0frelevance_basis\x18\x06 \x01(\tB\x0c\n\n_relevance\"e\n\x0eStanceCoverage\x12-\n\x06stance\x18\x01 \x01(\x0e\x32\x1d.mn.context.working.v1.Stance\x12\x12\n\nconsidered\x18\x02 \x01(\r\x12\x10\n\x08selected\x18\x03 \x01(\r\"c\n\x0cKindCoverage\x12-\n\x04kind\x18\x01 \x01(\x0e\x32\x1f.mn.context.working.v1.CardKind\x12\x12\n\nconsidered\x18\x02 \x01(\r\x12\x10\n\x08selected\x18\x03 \x01(\r\"-\n\x0cLeftCoverage\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\r\"\x9f\x02\n\x08\x43overage\x12\x35\n\x06status\x18\x01 \x01(\x0e\x32%.mn.context.working.v1.CoverageStatus\x12\x10\n\x08relevant\x18\x02 \x01(\r\x12\x36\n\x07stances\x18\x03 \x03(\x0b\x32%.mn.context.working.v1.StanceCoverage\x12\x32\n\x05kinds\x18\x04 \x03(\x0b\x32#.mn.context.working.v1.KindCoverage\x12\x31\n\x04left\x18\x05 \x03(\x0b\x32#.mn.context.working.v1.LeftCoverage\x12\x10\n\x08required\x18\x06 \x01(\r\x12\x19\n\x11required_opposing\x18\x07 \x01(\r\"\x8c\x01\n\rRecallRequest\x12\x31\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x1f.mn.context.working.v1.Decision\x12%\n\x02\x61t\x18\x02 \x01(\x0b\x32\x19.mn.context.working.v1.At\x12\x11\n\tpage_size\x18\x03 \x01(\r\x12\x0e\n\x06\x63ursor\x18\x04 \x01(\t\"_\n\tCandidate\x12)\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x1b.mn.context.working.v1.Card\x12\'\n\x03why\x18\x02 \x01(\x0b\x32\x1a.mn.context.working.v1.Why\"\x9b\x01\n\x0eRecallResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12\x34\n\ncandidates\x18\x02 \x03(\x0b\x32 .mn.context.working.v1.Candidate\x12\x31\n\x08\x63overage\x18\x03 \x01(\x0b\x32\x1f.mn.context.working.v1.Coverage\x12\x0e\n\x06\x63ursor\x18\x04 \x01(\t\"\xe8\x02\n\x0e\x43ompileRequest\x12\x31\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x1f.mn.context.working.v1.Decision\x12%\n\x02\x61t\x18\x02 \x01(\x0b\x32\x19.mn.context.working.v1.At\x12\x14\n\x0c\x62udget_bytes\x18\x03 \x01(\x04\x12#\n\x16\x63ounter_evidence_share\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12&\n\x19supporting_evidence_share\x18\x05 \x01(\x01H\x01\x88\x01\x01\x12\x0e\n\x06\x63ursor\x18\x06 \x01(\t\x12\x1a\n\rbudget_tokens\x18\x07 \x01(\x04H\x02\x88\x01\x01\x12\x15\n\x08rotation\x18\x08 \x01(\x04H\x03\x88\x01\x01\x42\x19\n\x17_counter_evidence_shareB\x1c\n\x1a_supporting_evidence_shareB\x10\n\x0e_budget_tokensB\x0b\n\t_rotation\"\xb3\x01\n\nPacketItem\x12)\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x1b.mn.context.working.v1.Card\x12-\n\x04role\x18\x02 \x01(\x0e\x32\x1f.mn.context.working.v1.ItemRole\x12\'\n\x03why\x18\x03 \x01(\x0b\x32\x1a.mn.context.working.v1.Why\x12\x12\n\nsize_bytes\x18\x04 \x01(\r\x12\x0e\n\x06tokens\x18\x05 \x01(\r\"\x85\x02\n\x06Packet\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12\x30\n\x05items\x18\x02 \x03(\x0b\x32!.mn.context.working.v1.PacketItem\x12\x31\n\x08\x63overage\x18\x03 \x01(\x0b\x32\x1f.mn.context.working.v1.Coverage\x12\x0e\n\x06\x63ursor\x18\x04 \x01(\t\x12\x12\n\nsize_bytes\x18\x05 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x06 \x01(\t\x12\x17\n\x0fnewest_revision\x18\x07 \x01(\x04\x12\x0e\n\x06tokens\x18\x08 \x01(\x04\x12\x15\n\rnext_rotation\x18\t \x01(\x04\x12\x10\n\x08selector\x18\n \x01(\t\"@\n\x0f\x43ompileResponse\x12-\n\x06packet\x18\x01 \x01(\x0b\x32\x1d.mn.context.working.v1.Packet\"U\n\x0e\x45xplainRequest\x12\x36\n\x07request\x18\x01 \x01(\x0b\x32%.mn.context.working.v1.CompileRequest\x12\x0b\n\x03ref\x18\x02 \x01(\t\")\n\tScorePart\x12\r\n\x05stage\x18\x01 \x01(\t\x12\r\n\x05score\x18\x02 \x01(\x03\"~\n\x05Quota\x12-\n\x04role\x18\x01 \x01(\x0e\x32\x1f.mn.context.working.v1.ItemRole\x12\r\n\x05\x62ytes\x18\x02 \x01(\x04\x12\x12\n\nused_bytes\x18\x03 \x01(\x04\x12\x0e\n\x06tokens\x18\x04 \x01(\x04\x12\x13\n\x0bused_tokens\x18\x05 \x01(\x04\"\x9c\x03\n\x0f\x45xplainResponse\x12\x15\n\rpacket_digest\x18\x01 \x01(\t\x12\x10\n\x08revision\x18\x02 \x01(\x04\x12\x10\n\x08selected\x18\x03 \x01(\x08\x12-\n\x04role\x18\x04 \x01(\x0e\x32\x1f.mn.context.working.v1.ItemRole\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\'\n\x03why\x18\x06 \x01(\x0b\x32\x1a.mn.context.working.v1.Why\x12/\n\x05parts\x18\x07 \x03(\x0b\x32 .mn.context.working.v1.ScorePart\x12\x12\n\nsize_bytes\x18\x08 \x01(\r\x12\x0e\n\x06tokens\x18\t \x01(\r\x12-\n\x06stance\x18\n \x01(\x0e\x32\x1d.mn.context.working.v1.Stance\x12\x12\n\nredundancy\x18\x0b \x01(\r\x12\x0f\n\x07utility\x18\x0c \x01(\x03\x12\x0f\n\x07offered\x18\r \x01(\r\x12,\n\x06quotas\x18\x0e \x03(\x0b\x32\x1c.mn.context.working.v1.Quota*\x8a\x01\n\x0e\x43overageStatus\x12\x1f\n\x1b\x43OVERAGE_STATUS_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x43OVERAGE_STATUS_COMPLETE\x10\x01\x12\x1c\n\x18\x43OVERAGE_STATUS_DEGRADED\x10\x02\x12\x1b\n\x17\x43OVERAGE_STATUS_MISSING\x10\x03*\xf1\x01\n\x08ItemRole\x12\x19\n\x15ITEM_ROLE_UNSPECIFIED\x10\x00\x12\x13\n\x0fITEM_ROLE_NAMED\x10\x01\x12\x18\n\x14ITEM_ROLE_OBLIGATION\x10\x02\x12\x18\n\x14ITEM_ROLE_CONSTRAINT\x10\x03\x12\x1c\n\x18ITEM_ROLE_OPPOSING_SHARE\x10\x04\x12\x1e\n\x1aITEM_ROLE_SUPPORTING_SHARE\x10\x05\x12\x14\n\x10ITEM_ROLE_RANKED\x10\x06\x12\x16\n\x12ITEM_ROLE_STANDING\x10\x07\x12\x15\n\x11ITEM_ROLE_ROTATED\x10\x08\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'mn.context.working.v1.packet_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_COVERAGESTATUS']._serialized_start=2074
-  _globals['_COVERAGESTATUS']._serialized_end=2212
-  _globals['_ITEMROLE']._serialized_start=2215
-  _globals['_ITEMROLE']._serialized_end=2409
-  _globals['_DECISION']._serialized_start=96
-  _globals['_DECISION']._serialized_end=237
-  _globals['_AT']._serialized_start=239
-  _globals['_AT']._serialized_end=333
-  _globals['_WHY']._serialized_start=335
-  _globals['_WHY']._serialized_end=412
-  _globals['_STANCECOVERAGE']._serialized_start=414
-  _globals['_STANCECOVERAGE']._serialized_end=515
-  _globals['_KINDCOVERAGE']._serialized_start=517
-  _globals['_KINDCOVERAGE']._serialized_end=616
-  _globals['_LEFTCOVERAGE']._serialized_start=618
-  _globals['_LEFTCOVERAGE']._serialized_end=663
-  _globals['_COVERAGE']._serialized_start=666
-  _globals['_COVERAGE']._serialized_end=953
-  _globals['_RECALLREQUEST']._serialized_start=956
-  _globals['_RECALLREQUEST']._serialized_end=1096
-  _globals['_CANDIDATE']._serialized_start=1098
-  _globals['_CANDIDATE']._serialized_end=1193
-  _globals['_RECALLRESPONSE']._serialized_start=1196
-  _globals['_RECALLRESPONSE']._serialized_end=1351
-  _globals['_COMPILEREQUEST']._serialized_start=1354
-  _globals['_COMPILEREQUEST']._serialized_end=1632
-  _globals['_PACKETITEM']._serialized_start=1635
-  _globals['_PACKETITEM']._serialized_end=1798
-  _globals['_PACKET']._serialized_start=1801
-  _globals['_PACKET']._serialized_end=2005
-  _globals['_COMPILERESPONSE']._serialized_start=2007
-  _globals['_COMPILERESPONSE']._serialized_end=2071
+  _globals['_COVERAGESTATUS']._serialized_start=3042
+  _globals['_COVERAGESTATUS']._serialized_end=3180
+  _globals['_ITEMROLE']._serialized_start=3183
+  _globals['_ITEMROLE']._serialized_end=3424
+  _globals['_DECISION']._serialized_start=129
+  _globals['_DECISION']._serialized_end=313
+  _globals['_AT']._serialized_start=315
+  _globals['_AT']._serialized_end=409
+  _globals['_WHY']._serialized_start=412
+  _globals['_WHY']._serialized_end=552
+  _globals['_STANCECOVERAGE']._serialized_start=554
+  _globals['_STANCECOVERAGE']._serialized_end=655
+  _globals['_KINDCOVERAGE']._serialized_start=657
+  _globals['_KINDCOVERAGE']._serialized_end=756
+  _globals['_LEFTCOVERAGE']._serialized_start=758
+  _globals['_LEFTCOVERAGE']._serialized_end=803
+  _globals['_COVERAGE']._serialized_start=806
+  _globals['_COVERAGE']._serialized_end=1093
+  _globals['_RECALLREQUEST']._serialized_start=1096
+  _globals['_RECALLREQUEST']._serialized_end=1236
+  _globals['_CANDIDATE']._serialized_start=1238
+  _globals['_CANDIDATE']._serialized_end=1333
+  _globals['_RECALLRESPONSE']._serialized_start=1336
+  _globals['_RECALLRESPONSE']._serialized_end=1491
+  _globals['_COMPILEREQUEST']._serialized_start=1494
+  _globals['_COMPILEREQUEST']._serialized_end=1854
+  _globals['_PACKETITEM']._serialized_start=1857
+  _globals['_PACKETITEM']._serialized_end=2036
+  _globals['_PACKET']._serialized_start=2039
+  _globals['_PACKET']._serialized_end=2300
+  _globals['_COMPILERESPONSE']._serialized_start=2302
+  _globals['_COMPILERESPONSE']._serialized_end=2366
+  _globals['_EXPLAINREQUEST']._serialized_start=2368
+  _globals['_EXPLAINREQUEST']._serialized_end=2453
+  _globals['_SCOREPART']._serialized_start=2455
+  _globals['_SCOREPART']._serialized_end=2496
+  _globals['_QUOTA']._serialized_start=2498
+  _globals['_QUOTA']._serialized_end=2624
+  _globals['_EXPLAINRESPONSE']._serialized_start=2627
+  _globals['_EXPLAINRESPONSE']._serialized_end=3039
 # @@protoc_insertion_point(module_scope)

@@ -99,6 +99,11 @@ class WorkingMemoryStub(object):
                 request_serializer=mn_dot_context_dot_working_dot_v1_dot_packet__pb2.CompileRequest.SerializeToString,
                 response_deserializer=mn_dot_context_dot_working_dot_v1_dot_packet__pb2.CompileResponse.FromString,
                 _registered_method=True)
+        self.Explain = channel.unary_unary(
+                '/mn.context.working.v1.WorkingMemory/Explain',
+                request_serializer=mn_dot_context_dot_working_dot_v1_dot_packet__pb2.ExplainRequest.SerializeToString,
+                response_deserializer=mn_dot_context_dot_working_dot_v1_dot_packet__pb2.ExplainResponse.FromString,
+                _registered_method=True)
         self.BeginInvocation = channel.unary_unary(
                 '/mn.context.working.v1.WorkingMemory/BeginInvocation',
                 request_serializer=mn_dot_context_dot_working_dot_v1_dot_invocation__pb2.BeginInvocationRequest.SerializeToString,
@@ -219,6 +224,13 @@ class WorkingMemoryServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Explain(self, request, context):
+        """Says why a card is in a packet, or why it is not.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def BeginInvocation(self, request, context):
         """Claims a model call.
         """
@@ -323,6 +335,11 @@ def add_WorkingMemoryServicer_to_server(servicer, server):
                     servicer.Compile,
                     request_deserializer=mn_dot_context_dot_working_dot_v1_dot_packet__pb2.CompileRequest.FromString,
                     response_serializer=mn_dot_context_dot_working_dot_v1_dot_packet__pb2.CompileResponse.SerializeToString,
+            ),
+            'Explain': grpc.unary_unary_rpc_method_handler(
+                    servicer.Explain,
+                    request_deserializer=mn_dot_context_dot_working_dot_v1_dot_packet__pb2.ExplainRequest.FromString,
+                    response_serializer=mn_dot_context_dot_working_dot_v1_dot_packet__pb2.ExplainResponse.SerializeToString,
             ),
             'BeginInvocation': grpc.unary_unary_rpc_method_handler(
                     servicer.BeginInvocation,
@@ -680,6 +697,33 @@ class WorkingMemory(object):
             '/mn.context.working.v1.WorkingMemory/Compile',
             mn_dot_context_dot_working_dot_v1_dot_packet__pb2.CompileRequest.SerializeToString,
             mn_dot_context_dot_working_dot_v1_dot_packet__pb2.CompileResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Explain(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mn.context.working.v1.WorkingMemory/Explain',
+            mn_dot_context_dot_working_dot_v1_dot_packet__pb2.ExplainRequest.SerializeToString,
+            mn_dot_context_dot_working_dot_v1_dot_packet__pb2.ExplainResponse.FromString,
             options,
             channel_credentials,
             insecure,
