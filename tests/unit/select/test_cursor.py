@@ -109,7 +109,7 @@ def test_garbage_is_refused(text: str) -> None:
 
 def test_a_cursor_that_is_too_long_is_refused() -> None:
     with pytest.raises(InvalidInput):
-        decoded("mnc1." + "A" * CURSOR_BYTES_MAX)
+        decoded("mnc2." + "A" * CURSOR_BYTES_MAX)
 
 
 def test_the_fullest_position_has_a_cursor_within_its_limit() -> None:
@@ -126,12 +126,16 @@ def test_the_fullest_position_has_a_cursor_within_its_limit() -> None:
 
 forgeries: list[tuple[str, list[int]]] = [
     ("nothing", []),
-    ("no runs but half of one", [7, 10, 5, 1]),
-    ("a run past the end", [7, 10, 5, 8, 3]),
-    ("a run without length", [7, 10, 5, 1, 0]),
-    ("two runs that are one", [7, 10, 5, 1, 1, 0, 1]),
-    ("more runs than any", [7, 1 << 40, 5, 0, 1 << 39]),
-    ("an endless number", [1 << 80, 10, 5]),
+    ("no whole head", [7, 10, 5, 9]),
+    ("no runs but half of one", [7, 10, 5, 9, 0, 1]),
+    ("a run past the end", [7, 10, 5, 9, 0, 8, 3]),
+    ("a run without length", [7, 10, 5, 9, 0, 1, 0]),
+    ("two runs that are one", [7, 10, 5, 9, 0, 1, 1, 0, 1]),
+    ("more runs than any", [7, 1 << 40, 5, 9, 0, 0, 1 << 39]),
+    ("more ahead than any", [7, 10, 5, 9, 2, 11, 1 << 20]),
+    ("half a run ahead", [7, 10, 5, 9, 1, 11]),
+    ("more ahead than there is", [7, 10, 5, 9, 4, 11, 1]),
+    ("an endless number", [1 << 80, 10, 5, 9, 0]),
 ]
 
 
