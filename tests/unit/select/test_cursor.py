@@ -98,7 +98,7 @@ def test_a_cursor_is_no_good_for_another_request() -> None:
 @SAMPLE
 @given(
     st.one_of(
-        st.text(), st.text().map("mnc1.".__add__), st.binary().map(lambda raw: "mnc1." + base64.b64encode(raw).decode())
+        st.text(), st.text().map("mnc2.".__add__), st.binary().map(lambda raw: "mnc2." + base64.b64encode(raw).decode())
     )
 )
 def test_garbage_is_refused(text: str) -> None:
@@ -146,4 +146,4 @@ def test_a_forged_cursor_with_a_right_check_is_refused_where_no_page_gave_it(num
     payload = b"".join(varint(number) for number in numbers)
     check = cursor_module._check(payload, REQUEST, scope("alice", "r"))
     with pytest.raises(InvalidInput):
-        decoded("mnc1." + cursor_module._base64(check + payload))
+        decoded("mnc2." + cursor_module._base64(check + payload))
