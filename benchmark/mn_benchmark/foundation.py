@@ -36,7 +36,7 @@ from mn_engine.domain.access import OPEN
 from mn_engine.domain.artifacts import Artifact
 from mn_engine.domain.cards import Card, Kind, SourceRange
 from mn_engine.domain.events import Batch, PreparedArtifact, PreparedCard, PreparedEvent
-from mn_engine.domain.packets import Budget, Decision, Shares
+from mn_engine.domain.packets import Budget, Decision, PacketRequest
 from mn_engine.domain.requests import TEXT_MEDIA_TYPE
 from mn_engine.domain.scope import Scope
 from mn_engine.faces.embedded import EmbeddedFace
@@ -310,13 +310,7 @@ def _compile(engine: Engine) -> None:
         engine,
         SCOPE,
         Call(),
-        decision=Decision(focus=_FOCUS),
-        revision=None,
-        expected=None,
-        budget=Budget(bytes=30_000),
-        shares=Shares(),
-        cursor="",
-        rotation=None,
+        request=PacketRequest(decision=Decision(focus=_FOCUS), budget=Budget(bytes=30_000)),
     )
     assert packet.items
 

@@ -7,7 +7,7 @@ same request give the same digest on every store, process and machine (invariant
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Any, Final
 
@@ -106,6 +106,25 @@ class Budget:
             raise InvalidInput(
                 f"budget_tokens must be 1-{PACKET_BUDGET_TOKENS_MAX}, not {self.tokens}", field="budget_tokens"
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PacketRequest:
+    """What a packet is built from. `revision` None is the newest, which must be `expected` where that is given;
+    `rotation` is the ordinal from which on cards have their turn, None where none has."""
+
+    decision: Decision
+    budget: Budget
+    shares: Shares = field(default_factory=Shares)
+    revision: int | None = None
+    expected: int | None = None
+    cursor: str = ""
+    rotation: int | None = None
+
+    @property
+    def digest(self) -> str:
+        """What its cursors are bound to: all but its budgets and its revision."""
+        return digest(["compile", self.decision.as_json(), self.shares.opposing, self.shares.supporting, self.rotation])
 
 
 class Role(IntEnum):
@@ -236,3 +255,49 @@ def packet_size(item_sizes: tuple[int, ...] | list[int]) -> int:
 def packet_digest(revision: int, documents: list[dict[str, Any]], coverage: Coverage) -> str:
     """The digest that names a packet."""
     return digest([revision, documents, coverage.as_json()])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """Room that was first offered to the cards of a role, and what they took: bytes, and tokens where those are
+    counted."""
+
+    role: Role
+    bytes: int
+    used_bytes: int
+    tokens: int = 0
+    used_tokens: int = 0
+
+
+class Out(Enum):
+    """Why a card was not among those that a packet chooses from."""
+
+    LATER = "later"
+    SUPERSEDED = "superseded"
+    INVALID = "invalid"
+    KIND = "kind"
+    IRRELEVANT = "irrelevant"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why a card is in a packet, or why it is not.
+
+    `role` is None where it is out, and `reason` says why; `parts` are (stage, what it added to the score). `redundancy`
+    with what was picked before it is in 1024ths, `utility` the score less what is redundant, `offered` its place in the
+    order from 1 (0: required, or not among the candidates).
+    """
+
+    packet_digest: str
+    revision: int
+    role: Role | None
+    reason: Left | Out | None
+    why: Why
+    parts: tuple[tuple[str, int], ...] = ()
+    size: int = 0
+    tokens: int = 0
+    stance: Stance
+    redundancy: int = 0
+    utility: int = 0
+    offered: int = 0
+    quotas: tuple[Quota, ...] = ()

@@ -79,8 +79,31 @@ class Ranking:
         return len(self.places)
 
 
-def rank(view: View, decision: Decision, embedder: Embedder) -> Ranking:
-    """Every relevant card that `view` shows, of the decision's kinds."""
+class Trace:
+    """Follows one card (or none) through a ranking: `parts` are (stage, what it added to the card's score)."""
+
+    def __init__(self, place: int | None = None) -> None:
+        self._place = place
+        self._score = 0
+        self.parts: list[tuple[str, int]] = []
+
+    def note(self, stage: str, scores: NDArray[np.int64]) -> None:
+        """Notes what the stage that has just ended added."""
+        if self._place is not None and (added := int(scores[self._place]) - self._score):
+            self.parts.append((stage, added))
+            self._score += added
+
+    def rescale(self, scores: NDArray[np.int64]) -> None:
+        """Tells the parts so far in the units that scores have from now on."""
+        if self._place is not None and self.parts:
+            before, self._score = self._score, int(scores[self._place])
+            *some, (last, _) = [(stage, part * self._score // before) for stage, part in self.parts]
+            self.parts = [*some, (last, self._score - sum(part for _, part in some))]
+
+
+def rank(view: View, decision: Decision, embedder: Embedder, trace: Trace | None = None) -> Ranking:
+    """Every relevant card that `view` shows, of the decision's kinds. `trace` is told of each stage."""
+    trace = trace or Trace()
     query = analyse_query(decision.focus)
     scores = np.zeros(view.count, np.int64)
     found_by = np.zeros(view.count, np.uint16)
@@ -88,13 +111,20 @@ def rank(view: View, decision: Decision, embedder: Embedder) -> Ranking:
         found_by[view.visible] = _RECENT
     else:
         _score_terms(view, query, embedder.lexicon, scores, found_by)
+        trace.note("words", scores)
         _score_labels(view, decision, scores, found_by)
+        trace.note("labels", scores)
         scores = _scaled(scores)
+        trace.rescale(scores)
         if query.terms:
             _score_meaning(view, embedder.embed([decision.focus])[0], scores)
+            trace.note("meaning", scores)
         scores = _heard(view, scores, found_by)
+        trace.note("neighbours", scores)
         _score_links(view, scores, found_by)
+        trace.note("links", scores)
         _score_named(view, decision.focus, scores)
+        trace.note("names", scores)
     found_by[standing(view, decision)] |= STANDING
     if decision.kinds:
         wanted = np.isin(_KINDS, list(decision.kinds))[view.column("kinds")]

@@ -7,14 +7,15 @@ preferences, and cards whose turn it is, may take what those two do not claim. W
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mn_contract.limits import PACKET_ITEMS_MAX
-from mn_engine.domain.packets import Budget, Coverage, Decision, Role, Shares, packet_size
+from mn_engine.domain.packets import Budget, Coverage, Decision, Left, Quota, Role, Shares, packet_size
 from mn_engine.recall.rank import STANDING, Ranking, retrievers
 from mn_engine.recall.required import demanded
 from mn_engine.recall.view import View
@@ -52,8 +53,10 @@ class Selection:
     coverage: Coverage
     next: Position | None
     next_rotation: int
-    quotas: tuple[tuple[Role, Room, Room], ...]
-    """(role, the room it was first offered, what its cards took of it)."""
+    quotas: tuple[Quota, ...]
+    pool: Pool = field(repr=False, compare=False)
+    left: Mapping[Left, NDArray[np.bool_]] = field(repr=False, compare=False)
+    """The pool's cards that are not in the packet, by reason."""
 
 
 def select(
@@ -99,20 +102,29 @@ def select(
     page.fill(Role.RANKED, limit=room)
     taken = np.zeros(len(pool), np.bool_)
     taken[[rank for rank, _ in page.taken()]] = True
+    left = page.left()
     return Selection(
         items=(*must, *(_chosen(view, pool, rank, role) for rank, role in page.taken())),
         coverage=coverage(
             stances=pool.stances,
             kinds=pool.kinds,
             taken=taken,
-            left=page.left(),
+            left=left,
             required=len(must),
             required_opposing=int(np.isin(stances[places], OPPOSING).sum()),
         ),
         next=page.next(),
         next_rotation=next_rotation,
-        quotas=tuple((role, limit, page.used.get(role, Room(0, 0))) for role, limit in limits.items()),
+        quotas=tuple(_quota(role, limit, page.used.get(role, Room(0, 0))) for role, limit in limits.items()),
+        pool=pool,
+        left=left,
     )
+
+
+def _quota(role: Role, limit: Room, used: Room) -> Quota:
+    if limit.unmetered:
+        return Quota(role=role, bytes=limit.bytes, used_bytes=used.bytes)
+    return Quota(role=role, bytes=limit.bytes, used_bytes=used.bytes, tokens=limit.tokens, used_tokens=used.tokens)
 
 
 def _rotate(view: View, pool: Pool, page: Filling, rotation: int, limit: Room) -> int:

@@ -8,6 +8,7 @@ throughout.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -28,6 +29,16 @@ _PICKED: Final = -1
 """Below what any card adds."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """A card's utility, its redundancy with those picked before it in 1024ths (2048: the very same text), and its place
+    in the order in which cards are offered, from 1."""
+
+    utility: int
+    redundancy: int
+    offered: int
+
+
 class Order:
     """The order of ranked cards, worked out window by window as far as it is asked for."""
 
@@ -39,12 +50,23 @@ class Order:
         self._scores = scores
         self._sizes = sizes
         self._windows: dict[int, list[int]] = {}
+        self._utilities: dict[int, NDArray[np.int64]] = {}
 
     def window(self, number: int) -> list[int]:
         """The ranks (0 is the best) of a window, in the order in which they are offered."""
         if number not in self._windows:
             self._windows[number] = self._ordered(number * DIVERSITY_WINDOW)
         return self._windows[number]
+
+    def weighed(self, rank: int) -> Weighed:
+        """How a card was weighed."""
+        number, at = divmod(rank, DIVERSITY_WINDOW)
+        place = self.window(number).index(rank)
+        utility, score = int(self._utilities[number][at]), int(self._scores[rank])
+        kept = -(-utility * _REDUNDANCY_SAME // score) if score else _REDUNDANCY_SAME
+        return Weighed(
+            utility=utility, redundancy=_REDUNDANCY_SAME - kept, offered=number * DIVERSITY_WINDOW + place + 1
+        )
 
     def _ordered(self, first: int) -> list[int]:
         part = slice(first, first + DIVERSITY_WINDOW)
@@ -55,6 +77,7 @@ class Order:
             self._view.column("text_hashes")[places],
             opposed=_among(places, self._view.links),
         )
+        self._utilities[first // DIVERSITY_WINDOW] = utilities
         density = (utilities << _DENSITY_BITS) // self._sizes[part]
         ranks: list[int] = (first + np.lexsort((-places.astype(np.int64), -density))).tolist()
         return ranks

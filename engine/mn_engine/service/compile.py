@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from mn_contract.canonical import digest
@@ -10,19 +11,18 @@ from mn_contract.limits import RECALL_PAGE_DEFAULT, RECALL_PAGE_MAX
 from mn_engine.domain.cards import StoredCard
 from mn_engine.domain.events import check_expected
 from mn_engine.domain.packets import (
-    Budget,
     Coverage,
     Decision,
     Packet,
     PacketItem,
-    Shares,
+    PacketRequest,
     Why,
     packet_digest,
     packet_size,
 )
 from mn_engine.domain.scope import Scope
 from mn_engine.recall.analysis import Query, analyse_query, matched_terms
-from mn_engine.recall.rank import rank
+from mn_engine.recall.rank import Ranking, Trace, rank
 from mn_engine.recall.required import required
 from mn_engine.recall.view import View
 from mn_engine.select.allocate import Selection, select
@@ -72,12 +72,12 @@ def recall(
     request_digest = digest(["recall", decision.as_json()])
     reading = _place(engine, scope, call, decision, revision, expected, cursor=cursor, request_digest=request_digest)
     page = recall_page(reading.view, decision, rank(reading.view, decision, engine.embedder()), size, reading.position)
-    stored = _load(engine, scope, call, reading.view, [item.ordinal for item in page.items])
+    stored = load(engine, scope, call, reading.view, [item.ordinal for item in page.items])
     query = analyse_query(decision.focus)
     return Recalled(
         revision=reading.view.revision,
         candidates=tuple(
-            (see(card, reading.view), _why(card, query, item.retrievers, item.rank, item.score))
+            (see(card, reading.view), why_of(card, query, item.retrievers, item.rank, item.score))
             for card, item in zip(stored, page.items, strict=True)
         ),
         coverage=page.coverage,
@@ -85,35 +85,51 @@ def recall(
     )
 
 
-def compile_packet(
-    engine: Engine,
-    scope: Scope,
-    call: Call,
-    *,
-    decision: Decision,
-    revision: int | None,
-    expected: int | None,
-    budget: Budget,
-    shares: Shares,
-    cursor: str,
-    rotation: int | None,
-) -> Packet:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """A packet, and what it was chosen from."""
+
+    packet: Packet
+    view: View
+    ranking: Ranking
+    selection: Selection
+
+
+def compile_packet(engine: Engine, scope: Scope, call: Call, *, request: PacketRequest) -> Packet:
     """The best packet for the decision that fits the budget. Raises NeedsPartition where what is required does not."""
-    request_digest = digest(["compile", decision.as_json(), shares.opposing, shares.supporting, rotation])
-    reading = _place(engine, scope, call, decision, revision, expected, cursor=cursor, request_digest=request_digest)
+    return build(engine, scope, call, request).packet
+
+
+def build(
+    engine: Engine, scope: Scope, call: Call, request: PacketRequest, trace: Callable[[View], Trace] | None = None
+) -> Built:
+    """The same, with what it was chosen from. `trace` makes what follows a card through the ranking."""
+    decision = request.decision
+    reading = _place(
+        engine,
+        scope,
+        call,
+        decision,
+        request.revision,
+        request.expected,
+        cursor=request.cursor,
+        request_digest=request.digest,
+    )
     view = reading.view
+    ranking = rank(view, decision, engine.embedder(), trace and trace(view))
     selection = select(
         view,
         decision,
-        rank(view, decision, engine.embedder()),
+        ranking,
         required(view, decision),
-        budget=budget,
-        shares=shares,
+        budget=request.budget,
+        shares=request.shares,
         cursor=reading.position,
-        rotation=rotation,
+        rotation=request.rotation,
     )
-    stored = _load(engine, scope, call, view, [item.ordinal for item in selection.items])
-    return _packet(selection, stored, reading, scope, analyse_query(decision.focus))
+    stored = load(engine, scope, call, view, [item.ordinal for item in selection.items])
+    packet = _packet(selection, stored, reading, scope, analyse_query(decision.focus))
+    return Built(packet=packet, view=view, ranking=ranking, selection=selection)
 
 
 def _place(
@@ -143,7 +159,7 @@ def _place(
     return _Reading(view=view, position=position, request_digest=request_digest, newest=run.revision)
 
 
-def _load(engine: Engine, scope: Scope, call: Call, view: View, ordinals: list[int]) -> list[StoredCard]:
+def load(engine: Engine, scope: Scope, call: Call, view: View, ordinals: list[int]) -> list[StoredCard]:
     """The cards' bodies in one query, each checked against its frozen bytes (invariant 6)."""
     call.check()
     stored = engine.store.cards(scope.run_key, ordinals, revision=view.revision) if ordinals else []
@@ -156,7 +172,7 @@ def _packet(selection: Selection, stored: list[StoredCard], reading: _Reading, s
         PacketItem(
             stored=seen.stored,
             role=chosen.role,
-            why=_why(seen.stored, query, chosen.retrievers, chosen.rank, chosen.score),
+            why=why_of(seen.stored, query, chosen.retrievers, chosen.rank, chosen.score),
             conflicts=seen.conflicts,
         )
         for chosen, seen in zip(selection.items, (see(card, reading.view) for card in stored), strict=True)
@@ -186,7 +202,8 @@ def _cursor(position: Position | None, reading: _Reading, scope: Scope) -> str:
     return encode_cursor(position, revision=reading.view.revision, request_digest=reading.request_digest, scope=scope)
 
 
-def _why(stored: StoredCard, query: Query, retrievers: tuple[str, ...], rank: int, score: int) -> Why:
+def why_of(stored: StoredCard, query: Query, retrievers: tuple[str, ...], rank: int, score: int) -> Why:
+    """Why a card came up."""
     card = stored.card
     searched = "\n".join((card.text, card.summary, *card.topics, *card.entities))
     return Why(retrievers=retrievers, matched_terms=matched_terms(searched, query), rank=rank, score=score)

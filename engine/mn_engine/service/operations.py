@@ -11,7 +11,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final
 
-from mn_engine.service import artifacts, compile, invocations, record, runs
+from mn_engine.service import artifacts, compile, explain, invocations, record, runs
 
 
 class Shape(Enum):
@@ -64,6 +64,7 @@ OPERATIONS: Final[Mapping[str, Operation]] = MappingProxyType(
         "GetCard": Operation(run=record.get_card),
         "Recall": Operation(run=compile.recall),
         "Compile": Operation(run=compile.compile_packet),
+        "Explain": Operation(run=explain.explain),
         "BeginInvocation": Operation(run=invocations.begin_invocation, safe_to_retry=False),
         "DispatchInvocation": Operation(run=invocations.dispatch_invocation, safe_to_retry=False),
         "RespondInvocation": Operation(run=invocations.respond_invocation),

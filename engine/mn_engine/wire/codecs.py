@@ -18,15 +18,15 @@ from mn_contract.errors import InvalidInput
 from mn_contract.names import check_sha256
 from mn_engine.domain.access import OPEN
 from mn_engine.domain.artifacts import check_hash
-from mn_engine.domain.packets import Decision
 from mn_engine.domain.requests import BYTES_MEDIA_TYPE
 from mn_engine.domain.scope import Scope
 from mn_engine.wire.cards import decode_event, decode_range, encode_artifact, encode_card, encode_receipts
 from mn_engine.wire.packets import (
-    decode_budget,
+    decode_at,
     decode_decision,
-    decode_shares,
+    decode_packet_request,
     encode_coverage,
+    encode_explanation,
     encode_packet,
     encode_why,
 )
@@ -83,17 +83,6 @@ def _decode_put(requests: Iterator[artifact_pb2.PutArtifactRequest]) -> Argument
         "acl": decode_acl(header, "acl") if header.HasField("acl") else OPEN,
         "chunks": chunks(),
     }
-
-
-def _decode_at(message: packet_pb2.RecallRequest | packet_pb2.CompileRequest) -> dict[str, int | None]:
-    return {
-        "revision": decode_optional_int(message.at, "revision"),
-        "expected": decode_optional_int(message.at, "expected_revision"),
-    }
-
-
-def _decision(message: packet_pb2.RecallRequest | packet_pb2.CompileRequest) -> Decision:
-    return decode_decision(message.decision)
 
 
 def _decode_reconcile(message: invocation_pb2.ReconcileInvocationRequest) -> Arguments:
@@ -181,8 +170,8 @@ CODECS: Final[Mapping[str, Codec]] = MappingProxyType(
             request=packet_pb2.RecallRequest,
             answer=packet_pb2.RecallResponse,
             decode=lambda m: {
-                "decision": _decision(m),
-                **_decode_at(m),
+                "decision": decode_decision(m.decision),
+                **decode_at(m.at),
                 "page_size": m.page_size,
                 "cursor": m.cursor,
             },
@@ -199,15 +188,14 @@ CODECS: Final[Mapping[str, Codec]] = MappingProxyType(
         "Compile": Codec(
             request=packet_pb2.CompileRequest,
             answer=packet_pb2.CompileResponse,
-            decode=lambda m: {
-                "decision": _decision(m),
-                **_decode_at(m),
-                "budget": decode_budget(m),
-                "shares": decode_shares(m),
-                "cursor": m.cursor,
-                "rotation": decode_optional_int(m, "rotation"),
-            },
+            decode=lambda m: {"request": decode_packet_request(m)},
             encode=encode_packet,
+        ),
+        "Explain": Codec(
+            request=packet_pb2.ExplainRequest,
+            answer=packet_pb2.ExplainResponse,
+            decode=lambda m: {"request": decode_packet_request(m.request), "ref": m.ref},
+            encode=lambda explanation, _: encode_explanation(explanation),
         ),
         "BeginInvocation": Codec(
             request=invocation_pb2.BeginInvocationRequest,

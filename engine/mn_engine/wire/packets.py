@@ -6,7 +6,18 @@ from typing import Any, Final
 
 from mn.context.working.v1 import packet_pb2
 from mn_engine.domain.cards import Kind
-from mn_engine.domain.packets import BASIS, Budget, Coverage, Decision, Packet, Role, Shares, Why
+from mn_engine.domain.packets import (
+    BASIS,
+    Budget,
+    Coverage,
+    Decision,
+    Explanation,
+    Packet,
+    PacketRequest,
+    Role,
+    Shares,
+    Why,
+)
 from mn_engine.domain.scope import Scope
 from mn_engine.wire.cards import fill_card
 from mn_engine.wire.scalars import decode_enum, decode_optional_int, decode_time
@@ -27,12 +38,27 @@ def decode_decision(message: packet_pb2.Decision) -> Decision:
     )
 
 
-def decode_budget(message: packet_pb2.CompileRequest) -> Budget:
-    """The most that a packet may take."""
-    return Budget(bytes=message.budget_bytes, tokens=decode_optional_int(message, "budget_tokens"))
+def decode_at(message: packet_pb2.At) -> dict[str, int | None]:
+    """Which revision to answer at, and which must be the newest."""
+    return {
+        "revision": decode_optional_int(message, "revision"),
+        "expected": decode_optional_int(message, "expected_revision"),
+    }
 
 
-def decode_shares(message: packet_pb2.CompileRequest) -> Shares:
+def decode_packet_request(message: packet_pb2.CompileRequest) -> PacketRequest:
+    """What a packet is built from."""
+    return PacketRequest(
+        decision=decode_decision(message.decision),
+        budget=Budget(bytes=message.budget_bytes, tokens=decode_optional_int(message, "budget_tokens")),
+        shares=_decode_shares(message),
+        cursor=message.cursor,
+        rotation=decode_optional_int(message, "rotation"),
+        **decode_at(message.at),
+    )
+
+
+def _decode_shares(message: packet_pb2.CompileRequest) -> Shares:
     """The two shares; what is unset has the policy's default."""
     given = {
         name: getattr(message, field)
@@ -98,3 +124,33 @@ def encode_packet(packet: Packet, asker: Scope) -> packet_pb2.CompileResponse:
     message.tokens = packet.tokens
     message.next_rotation = packet.next_rotation
     return answer
+
+
+def encode_explanation(explanation: Explanation) -> packet_pb2.ExplainResponse:
+    """The answer to Explain."""
+    role, reason = explanation.role, explanation.reason
+    return packet_pb2.ExplainResponse(
+        packet_digest=explanation.packet_digest,
+        revision=explanation.revision,
+        selected=role is not None,
+        role=packet_pb2.ITEM_ROLE_UNSPECIFIED if role is None else _ROLES[role],
+        reason="" if reason is None else reason.value,
+        why=encode_why(explanation.why),
+        parts=[packet_pb2.ScorePart(stage=stage, score=score) for stage, score in explanation.parts],
+        size_bytes=explanation.size,
+        tokens=explanation.tokens,
+        stance=f"STANCE_{explanation.stance.name}",
+        redundancy=explanation.redundancy,
+        utility=explanation.utility,
+        offered=explanation.offered,
+        quotas=[
+            packet_pb2.Quota(
+                role=_ROLES[quota.role],
+                bytes=quota.bytes,
+                used_bytes=quota.used_bytes,
+                tokens=quota.tokens,
+                used_tokens=quota.used_tokens,
+            )
+            for quota in explanation.quotas
+        ],
+    )

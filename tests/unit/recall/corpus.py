@@ -181,15 +181,7 @@ def batches_of_cards(draw: st.DrawFn, cards_max: int = 12) -> list[list[Card]]:
     batches: list[list[Card]] = [[]]
     keys: list[CardKey] = []
     for number in range(draw(st.integers(0, cards_max))):
-        links = (
-            draw(
-                st.lists(
-                    st.tuples(st.sampled_from(LINKS), st.sampled_from(keys)), max_size=2
-                )
-            )
-            if keys
-            else []
-        )
+        links = draw(st.lists(st.tuples(st.sampled_from(LINKS), st.sampled_from(keys)), max_size=2)) if keys else []
         drawn = card(
             f"c{number}",
             draw(texts),
