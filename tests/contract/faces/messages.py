@@ -39,15 +39,26 @@ def observe(transport: Transport, key: str, text: str, kind: str = "observation"
 def compiled(
     transport: Transport, focus: str = "", budget: int = 100_000, *, at: dict[str, int] | None = None, **fields: Any
 ) -> packet_pb2.Packet:
-    options = {name: fields.pop(name) for name in ("cursor", "counter_evidence_share") if name in fields}
-    request = packet_pb2.CompileRequest(
+    packet: packet_pb2.Packet = transport.call("Compile", asking(focus, budget, at=at, **fields)).packet
+    return packet
+
+
+def asking(
+    focus: str = "", budget: int = 100_000, *, at: dict[str, int] | None = None, **fields: Any
+) -> packet_pb2.CompileRequest:
+    known = ("cursor", "counter_evidence_share", "supporting_evidence_share", "budget_tokens", "rotation")
+    options = {name: fields.pop(name) for name in known if name in fields}
+    return packet_pb2.CompileRequest(
         decision=packet_pb2.Decision(focus=focus, **fields),
         at=packet_pb2.At(**(at or {})),
         budget_bytes=budget,
         **options,
     )
-    packet: packet_pb2.Packet = transport.call("Compile", request).packet
-    return packet
+
+
+def explained(transport: Transport, ref: str, request: packet_pb2.CompileRequest) -> packet_pb2.ExplainResponse:
+    answer: packet_pb2.ExplainResponse = transport.call("Explain", packet_pb2.ExplainRequest(request=request, ref=ref))
+    return answer
 
 
 def refs(packet: packet_pb2.Packet) -> list[str]:
