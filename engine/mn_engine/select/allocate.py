@@ -100,6 +100,8 @@ def select(
         if rotation is not None:
             next_rotation = _rotate(view, pool, page, rotation, limits[Role.ROTATED])
     page.fill(Role.RANKED, limit=room)
+    page.exchange(Role.RANKED)
+    page.fill(Role.RANKED, limit=room)
     taken = np.zeros(len(pool), np.bool_)
     taken[[rank for rank, _ in page.taken()]] = True
     left = page.left()

@@ -22,6 +22,8 @@ from mn_engine.select.cursor import SKIPPED_MAX, Position
 from mn_engine.select.pool import Pool
 from mn_engine.select.room import Room
 
+_EXCHANGES_MAX: Final = 64
+"""The most useful cards that were passed over, which others may give way to."""
 _STANCES: Final = np.arange(max(Stance) + 1)
 
 
@@ -59,6 +61,61 @@ class Filling:
         waiting = (rank for rank in ranks if self._fits[rank] and rank not in before)
         self._take(role, waiting, limit.within(self.left_room()))
         self._ahead |= self._taken.keys() - before
+
+    def exchange(self, role: Role) -> None:
+        """Lets the least useful cards of `role` give way to one that was passed over and is worth more than they are.
+
+        An order by utility per byte prefers small cards, also where the last of them leave room unused. So the packet's
+        utility only grows, near to the most that any choice has.
+        """
+        utility, fits = self._pool.order.utility, self._fits
+        windows = sorted({rank // DIVERSITY_WINDOW for rank, taken_for in self._taken.items() if taken_for is role})
+        waiting = [
+            rank
+            for window in windows
+            for rank in self._pool.order.window(window)
+            if fits[rank] and rank not in self._taken and rank < self._horizon
+        ]
+        waiting.sort(key=lambda rank: (-utility(rank), rank))
+        held = sorted(
+            (rank for rank, taken_for in self._taken.items() if taken_for is role),
+            key=lambda rank: (utility(rank), -rank),
+        )
+        for rank in waiting[:_EXCHANGES_MAX]:
+            leaving = self._leaving(rank, held)
+            if leaving:
+                for left in leaving:
+                    del self._taken[left]
+                self.used[role] = self.used[role].less(*self._cost(leaving))
+                self._take(role, [rank], self.left_room())
+                held = sorted({*held, rank} - set(leaving), key=lambda one: (utility(one), -one))
+
+    def _leaving(self, rank: int, held: list[int]) -> list[int]:
+        """The fewest of the cards `held`, least useful first, that `rank` needs the room of; none where they are worth
+        as much."""
+        utility, room = self._pool.order.utility, self.left_room()
+        size, tokens = self._cost([rank])
+        worth, leaving = utility(rank), list[int]()
+        for one in held:
+            if room.holds(size, tokens):
+                break
+            worth -= utility(one)
+            if worth <= 0:
+                return []
+            leaving.append(one)
+            room = room.more(*self._cost([one]))
+        if not room.holds(size, tokens):
+            return []
+        for one in leaving[::-1]:
+            without = room.less(*self._cost([one]))
+            if without.holds(size, tokens):
+                leaving.remove(one)
+                room = without
+        return leaving
+
+    def _cost(self, ranks: Iterable[int]) -> tuple[int, int]:
+        some = list(ranks)
+        return int(self._pool.sizes[some].sum()), int(self._pool.tokens[some].sum())
 
     def _take(self, role: Role, ranks: Iterable[int], left: Room) -> Room:
         """Takes what fits of these cards; what is left of the room."""

@@ -58,11 +58,17 @@ class Order:
             self._windows[number] = self._ordered(number * DIVERSITY_WINDOW)
         return self._windows[number]
 
+    def utility(self, rank: int) -> int:
+        """What a card adds to those picked before it."""
+        number, at = divmod(rank, DIVERSITY_WINDOW)
+        self.window(number)
+        return int(self._utilities[number][at])
+
     def weighed(self, rank: int) -> Weighed:
         """How a card was weighed."""
-        number, at = divmod(rank, DIVERSITY_WINDOW)
+        number = rank // DIVERSITY_WINDOW
         place = self.window(number).index(rank)
-        utility, score = int(self._utilities[number][at]), int(self._scores[rank])
+        utility, score = self.utility(rank), int(self._scores[rank])
         kept = -(-utility * _REDUNDANCY_SAME // score) if score else _REDUNDANCY_SAME
         return Weighed(
             utility=utility, redundancy=_REDUNDANCY_SAME - kept, offered=number * DIVERSITY_WINDOW + place + 1

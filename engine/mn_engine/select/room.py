@@ -32,6 +32,10 @@ class Room:
         """What is left after that much."""
         return Room(self.bytes - bytes_used, self.tokens if self.unmetered else self.tokens - tokens_used)
 
+    def more(self, bytes_freed: int, tokens_freed: int) -> Room:
+        """What is left when that much comes free."""
+        return self.less(-bytes_freed, -tokens_freed)
+
     def within(self, other: Room) -> Room:
         """The smaller of the two in either measure."""
         return Room(min(self.bytes, other.bytes), min(self.tokens, other.tokens))

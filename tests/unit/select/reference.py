@@ -90,7 +90,49 @@ def filled(
         turns = sorted(ordered, key=lambda card: (card.ordinal < rotation, card.ordinal))
         offer(Role.ROTATED, turns, *kept)
     offer(Role.RANKED, ordered, room, metered)
+    _exchange(ordered, taken, room=room, tokens=metered)
+    used[:] = [sum(getattr(card, measure) for card in ordered if card.place in taken) for measure in ("size", "tokens")]
+    offer(Role.RANKED, ordered, room, metered)
     return [(card.place, taken[card.place]) for card in ordered if card.place in taken]
+
+
+def _exchange(ordered: Sequence[Candidate], taken: dict[int, Role], *, room: int, tokens: int) -> None:
+    """Cards taken by rank, the least useful first, give way to one that is worth more than they are together."""
+    worth = utilities(ordered)
+
+    def fits(places: set[int]) -> bool:
+        some = [card for card in ordered if card.place in places]
+        return sum(card.size for card in some) <= room and sum(card.tokens for card in some) <= tokens
+
+    by_rank = sorted(ordered, key=lambda card: (-card.score, -card.place))
+    for card in sorted((one for one in by_rank if one.place not in taken), key=lambda one: -worth[one.place])[:64]:
+        if not fits({card.place}) or Role.RANKED not in taken.values():
+            continue
+        held = [one.place for one in reversed(by_rank) if taken.get(one.place) is Role.RANKED]
+        leaving: list[int] = []
+        for place in sorted(held, key=lambda place: worth[place]):
+            if not fits({*taken, card.place} - set(leaving)):
+                leaving.append(place)
+        if not fits({*taken, card.place} - set(leaving)):
+            continue
+        if not leaving or sum(worth[place] for place in leaving) >= worth[card.place]:
+            continue
+        for place in leaving[::-1]:
+            if fits({*taken, card.place} - (set(leaving) - {place})):
+                leaving.remove(place)
+        for place in leaving:
+            del taken[place]
+        taken[card.place] = Role.RANKED
+
+
+def utilities(ordered: Sequence[Candidate]) -> dict[int, int]:
+    """What each card adds to those picked before it in its window, by its place."""
+    ranked = sorted(ordered, key=lambda card: (-card.score, -card.place))
+    found: dict[int, int] = {}
+    for first in range(0, len(ranked), DIVERSITY_WINDOW):
+        window = ranked[first : first + DIVERSITY_WINDOW]
+        found |= {card.place: worth for card, worth in zip(window, marginal(window), strict=True)}
+    return found
 
 
 def _same(one: Candidate, other: Candidate) -> int:
