@@ -1,8 +1,9 @@
 """BEAM: long chats, and questions of ten abilities about their messages.
 
 One chat is one run and one message one card, without the marker that some end in; a message that is longer than a card
-is several, and is found where all of them are. Messages that an instruction_following question cites are recorded as
-constraints, those of preference_following as preferences (both: as constraints); all else are observations.
+is several, and is found where all of them are. Cards carry no time: the data dates batches, by the day, and no message.
+Messages that an instruction_following question cites are recorded as constraints, those of preference_following as
+preferences (both: as constraints); all else are observations.
 
 `typed_present` is the share of the questions of these two abilities whose cited messages are all in the packet of 4,000
 tokens, found by their type whatever their words; `recall@4000tokens` is the share of what other questions cite. Where
@@ -14,7 +15,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -98,13 +98,11 @@ def _chat(data: Data, file: Path) -> _Chat:
     with Reading(file):
         messages: dict[int, Document] = {}
         for batch in given:
-            day = _day(batch)
             for turn in batch["turns"]:
                 for message in turn:
-                    day = _day(message) or day
                     if message["id"] in messages:
                         raise ValueError(f"two messages are called {message['id']}")
-                    messages[message["id"]] = _message(message, day, kinds.get(message["id"], "observation"))
+                    messages[message["id"]] = _message(message, kinds.get(message["id"], "observation"))
     places = {message: place for place, message in enumerate(messages)}
     with Reading(asked):
         questions = [
@@ -132,12 +130,11 @@ def _cited(named: Any) -> Iterator[int]:
         yield int(named)
 
 
-def _message(given: Any, day: datetime | None, kind: str) -> Document:
-    text = _MARKER.sub("", text_of(given["content"])) or "-"
-    return Document(text=text, charged=text, kind=kind, occurred_at=day)
+def _message(given: Any, kind: str) -> Document:
+    text = without_marker(text_of(given["content"])) or "-"
+    return Document(text=text, charged=text, kind=kind)
 
 
-def _day(given: Any) -> datetime | None:
-    """The day that a batch or a message names; most messages name none, and are of the day named last."""
-    named = given.get("time_anchor")
-    return datetime.strptime(named, "%B-%d-%Y").replace(tzinfo=UTC) if named else None
+def without_marker(text: str) -> str:
+    """A message without the place in its chat's plan, such as `->-> 1,1`, that it may end in."""
+    return _MARKER.sub("", text)
