@@ -40,14 +40,17 @@ def run(config: Config, root: Path, output: Path) -> list[str]:
     if not root.is_dir():
         raise InvalidInput(f"{root} is no folder", field="data")
     data = Data(root)
-    asked = Asked(data=data, systems=systems(config.peers), settings=config.settings, progress=_tell)
     rows: list[Row] = []
     absent: list[str] = []
+    asked = Asked(
+        data=data, systems=systems(config.peers), settings=config.settings, progress=_tell, absent=absent.append
+    )
     try:
         rows = [row(sample, seed=config.seed) for sample in suite(asked)]
     except NotFound as error:
         absent.append(error.message)
-        _tell(f"absent: {error.message}")
+    for told in absent:
+        _tell(f"absent: {told}")
     failed = [told for gate in config.gates if (told := gate.failure(rows))]
     about = environment(suite=config.suite, seed=config.seed, files=data.read, data=root)
     file = write_report(output, about=about, rows=rows, absent=absent, failed=failed)

@@ -13,29 +13,33 @@ from mn_benchmark.report import ALL, OURS, Row
 from mn_contract.errors import InvalidInput
 
 _KEYS: Final = {"suite", "seed", "peers", "settings", "gates"}
-_GATE_KEYS: Final = {"metric", "case", "system", "at_least", "at_most"}
+_GATE_KEYS: Final = {"metric", "case", "system", "at_least", "at_most", "at_least_peer"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """A bound that a figure must keep."""
+    """A bound that a figure must keep: a number, or the same figure of a peer."""
 
     metric: str
     case: str = ALL
     system: str = OURS
     at_least: float | None = None
     at_most: float | None = None
+    at_least_peer: str | None = None
 
     def failure(self, rows: Sequence[Row]) -> str:
         """How these rows fail it; empty where they pass, or where the figure was not measured."""
-        for one in rows:
-            if (one.metric, one.case, one.system) != (self.metric, self.case, self.system):
-                continue
-            told = f"{self.system} {self.case} {self.metric} is {one.value:.4g}"
-            if self.at_least is not None and one.value < self.at_least:
-                return f"{told}, below {self.at_least:g}"
-            if self.at_most is not None and one.value > self.at_most:
-                return f"{told}, above {self.at_most:g}"
+        figures = {one.system: one.value for one in rows if (one.metric, one.case) == (self.metric, self.case)}
+        value = figures.get(self.system)
+        if value is None:
+            return ""
+        told = f"{self.system} {self.case} {self.metric} is {value:.4g}"
+        if self.at_least is not None and value < self.at_least:
+            return f"{told}, below {self.at_least:g}"
+        if self.at_most is not None and value > self.at_most:
+            return f"{told}, above {self.at_most:g}"
+        if self.at_least_peer is not None and value < figures.get(self.at_least_peer, value):
+            return f"{told}, below {self.at_least_peer}'s {figures[self.at_least_peer]:.4g}"
         return ""
 
 
@@ -70,14 +74,23 @@ def read_config(file: Path) -> Config:
     gates = read.get("gates") or []
     if not isinstance(gates, list):
         raise InvalidInput("gates is a list", field="gates")
-    return Config(suite=read["suite"], seed=seed, peers=tuple(peers), settings=settings, gates=tuple(map(_gate, gates)))
+    return Config(
+        suite=read["suite"],
+        seed=seed,
+        peers=tuple(peers),
+        settings=settings,
+        gates=tuple(_gate(gate, peers) for gate in gates),
+    )
 
 
-def _gate(given: Any) -> Gate:
+def _gate(given: Any, peers: Sequence[str]) -> Gate:
     read = _object(given, "a gate", _GATE_KEYS)
     bounds = [read.get(bound) for bound in ("at_least", "at_most")]
-    if not isinstance(read.get("metric"), str) or bounds == [None, None]:
-        raise InvalidInput("a gate has a metric, and at_least or at_most", field="gates")
+    peer = read.get("at_least_peer")
+    if not isinstance(read.get("metric"), str) or [*bounds, peer] == [None, None, None]:
+        raise InvalidInput("a gate has a metric, and at_least, at_most or at_least_peer", field="gates")
+    if peer is not None and peer not in peers:
+        raise InvalidInput("a gate's at_least_peer is one of the configuration's peers", field="gates")
     if not all(bound is None or (isinstance(bound, int | float) and not isinstance(bound, bool)) for bound in bounds):
         raise InvalidInput("a gate's bound is a number", field="gates")
     if not all(isinstance(read.get(name, ""), str) for name in ("case", "system")):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,31 +45,38 @@ class Data:
 
     def json_lines(self, file: Path) -> list[Any]:
         """One JSON value a line. Raises InvalidInput."""
-        try:
-            return [json.loads(line) for line in self.text(file).splitlines() if line.strip()]
-        except ValueError as error:
-            raise _of_another_format(file, error) from error
+        found = []
+        for number, line in enumerate(self.text(file).split("\n"), start=1):
+            if line.strip():
+                with Reading(file, f"line {number}"):
+                    found.append(json.loads(line))
+        return found
 
     def csv(self, file: Path) -> list[dict[str, str]]:
-        """The rows of a CSV file with a header."""
+        """The rows of a CSV file with a header. Raises InvalidInput."""
         csv.field_size_limit(1 << 27)
-        return list(csv.DictReader(self.text(file).splitlines(keepends=True)))
+        try:
+            return list(csv.DictReader(io.StringIO(self.text(file), newline=""), strict=True))
+        except csv.Error as error:
+            raise _of_another_format(file, error) from error
 
 
 class Reading:
-    """Turns whatever a data file of another format makes a reader raise into one InvalidInput that names the file."""
+    """Turns whatever a data file of another format makes a reader raise into one InvalidInput that names the file, and
+    the place in it where that is known."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, place: str = "") -> None:
         self._file = file
+        self._place = place
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, KeyError | TypeError | ValueError | IndexError | AttributeError):
+        if isinstance(error, KeyError | TypeError | ValueError | IndexError | AttributeError | SyntaxError):
             if isinstance(error, ContextError):
                 return
-            raise _of_another_format(self._file, error) from error
+            raise _of_another_format(self._file, error, self._place) from error
 
 
 def lines_of(text: str) -> Iterator[str]:
@@ -76,5 +84,13 @@ def lines_of(text: str) -> Iterator[str]:
     return filter(None, map(str.strip, text.splitlines()))
 
 
-def _of_another_format(file: Path, error: BaseException) -> InvalidInput:
-    return InvalidInput(f"{file} is not of the format this suite reads: {type(error).__name__}: {error}", field="data")
+def text_of(given: Any) -> str:
+    """A text. Raises TypeError for anything else."""
+    if not isinstance(given, str):
+        raise TypeError(f"{given!r:.80} is no text")
+    return given
+
+
+def _of_another_format(file: Path, error: BaseException, place: str = "") -> InvalidInput:
+    where = f"{file}, {place}," if place else str(file)
+    return InvalidInput(f"{where} is not of the format this suite reads: {type(error).__name__}: {error}", field="data")

@@ -2,41 +2,55 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Final
 
 from mn.context.working.v1 import card_pb2, packet_pb2
 from mn_benchmark.systems import Document
-from mn_contract.limits import CARD_TEXT_BYTES_MAX, RECALL_PAGE_MAX
+from mn_benchmark.tokens import tokens
+from mn_contract.limits import PACKET_BUDGET_BYTES_MAX, RECALL_PAGE_MAX
 from mn_sdk.client import WorkingMemoryClient
-from mn_sdk.context_session.observation import STANCES, TEXT, Observation, read_time
-from mn_sdk.context_session.recording import Recorder
+from mn_sdk.context_session import pieces
+from mn_sdk.context_session.observation import KINDS, STANCES, read_time
 from mn_sdk.scope import SessionScope
 from mn_sdk.transport.embedded import EmbeddedTransport
 
-_SCOPE: Final = SessionScope(job_id="benchmark", run_id="run", principal="benchmark")
+_PRINCIPAL: Final = "benchmark"
 _EVENT_CARDS: Final = 256
 
 
 class Membrane:
-    """A run of one corpus, recorded in order: a card a document, several for one that is longer than a card."""
+    """A run of one corpus, recorded in order: a card a document, several for one that is longer than a card.
 
-    def __init__(self, documents: Sequence[Document]) -> None:
-        self._root = tempfile.TemporaryDirectory(prefix="membrane-benchmark-")
-        self.client = WorkingMemoryClient(EmbeddedTransport(self._root.name, _SCOPE))
+    Runs with the same `root` share an engine and its record for as long as one of them is open; without one a run has
+    its own.
+    """
+
+    def __init__(self, documents: Sequence[Document], *, root: Path | None = None, run_id: str = "run") -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="membrane-benchmark-") if root is None else None
+        scope = SessionScope(job_id="benchmark", run_id=run_id, principal=_PRINCIPAL)
+        self.client = WorkingMemoryClient(EmbeddedTransport(self._folder.name if self._folder else str(root), scope))
         self.client.open_run()
-        recorder = Recorder(self.client)
+        self._cards: list[tuple[str, ...]] = []
+        """The ids of each document's cards."""
+        self.record(documents)
+
+    def record(self, documents: Sequence[Document]) -> int:
+        """Records further documents; the run's revision after them."""
         waiting: list[card_pb2.Card] = []
-        for place, document in enumerate(documents):
-            if len(document.text.encode("utf-8")) <= CARD_TEXT_BYTES_MAX:
-                waiting.append(_card(place, document))
-            else:
-                recorder.record(str(place), _observation(place, document))
-            if len(waiting) == _EVENT_CARDS:
-                self._record(waiting)
-        self._record(waiting)
+        for document in documents:
+            cards = self._read(document)
+            if waiting and len(waiting) + len(cards) > _EVENT_CARDS:
+                self._write(waiting)
+            waiting += cards
+        if waiting:
+            self._write(waiting)
+        return self.client.run().revision
 
     def rank(self, question: str, limit: int) -> list[int]:
         """See Ranker."""
@@ -49,17 +63,67 @@ class Membrane:
             )
             answer = self.client.recall(request)
             # A long document is several cards; the best of them stands for it.
-            places = [int(candidate.card.id.partition("/")[0]) for candidate in answer.candidates]
+            places = [_place(candidate.card.id) for candidate in answer.candidates]
             found += [place for place in dict.fromkeys(places) if place not in found]
             cursor = answer.cursor
             if not cursor:
                 break
         return found
 
-    def _record(self, waiting: list[card_pb2.Card]) -> None:
-        if waiting:
-            self.client.record([card_pb2.Event(key=f"documents-{waiting[0].id}", cards=waiting)])
-            waiting.clear()
+    def packet(
+        self,
+        question: str,
+        budget: int,
+        *,
+        claims: Sequence[str] = (),
+        opposing: float | None = None,
+        supporting: float | None = None,
+        revision: int | None = None,
+    ) -> packet_pb2.Packet:
+        """The packet for a question in `budget` tokens, at the newest revision or a past one; shares that are None are
+        the engine's own. Raises NeedsPartition."""
+        request = packet_pb2.CompileRequest(
+            decision=packet_pb2.Decision(focus=question, claims=claims),
+            at=packet_pb2.At(revision=revision),
+            budget_bytes=PACKET_BUDGET_BYTES_MAX,
+            budget_tokens=budget,
+            counter_evidence_share=opposing,
+            supporting_evidence_share=supporting,
+        )
+        return self.client.compile(request)
+
+    def held(self, packet: packet_pb2.Packet) -> set[int]:
+        """Places of the documents that a packet holds whole: with every card of theirs."""
+        cards = Counter(_place(item.card.id) for item in packet.items)
+        return {place for place, count in cards.items() if count == len(self._cards[place])}
+
+    def _read(self, document: Document) -> list[card_pb2.Card]:
+        """The cards of the next document. A long one is cut, linked and named as the SDK does it; each of its cards is
+        charged for its own part of the text."""
+        place = len(self._cards)
+        data = document.text.encode("utf-8")
+        cuts = list(pieces.ranges(data))
+        if len(cuts) == 1:
+            cards = [_card(str(place), document, document.text, charged=document.charged)]
+        else:
+            parts = [data[start:end].decode("utf-8") for start, end in cuts]
+            cards = [
+                _card(pieces.piece_id(str(place), number), document, part, charged=part)
+                for number, part in enumerate(parts, start=1)
+            ]
+            for before, card in itertools.pairwise(cards):
+                card.relations.add(type=pieces.CONTINUES, target=before.id)
+            cards[0].relations.add(type=pieces.LAST_PIECE, target=cards[-1].id)
+        for type_, target in document.relations:
+            for card in cards:
+                for ref in self._cards[target]:
+                    card.relations.add(type=type_, target=ref)
+        self._cards.append(tuple(card.id for card in cards))
+        return cards
+
+    def _write(self, cards: list[card_pb2.Card]) -> None:
+        self.client.record([card_pb2.Event(key=f"documents-{cards[0].id}", cards=cards)])
+        cards.clear()
 
     def __enter__(self) -> Membrane:
         return self
@@ -68,21 +132,20 @@ class Membrane:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.client.close()
-        self._root.cleanup()
+        if self._folder:
+            self._folder.cleanup()
 
 
-def _observation(place: int, document: Document) -> Observation:
-    card = _card(place, document)
-    for taken in ("id", "text"):
-        card.ClearField(taken)
-    return Observation(data=document.text.encode("utf-8"), media_type=TEXT, card=card)
+def _place(card_id: str) -> int:
+    return int(card_id.partition("/")[0])
 
 
-def _card(place: int, document: Document) -> card_pb2.Card:
+def _card(card_id: str, document: Document, text: str, *, charged: str) -> card_pb2.Card:
     return card_pb2.Card(
-        id=str(place),
-        kind=card_pb2.CARD_KIND_OBSERVATION,
-        text=document.text,
+        id=card_id,
+        kind=KINDS[document.kind],
+        text=text,
+        tokens=tokens(charged),
         entities=document.entities,
         topics=document.topics,
         occurred_at=read_time(document.occurred_at, "occurred_at"),

@@ -18,15 +18,18 @@ from mn_contract.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """One record of a data set. `charged` is the text that its tokens are counted of."""
+    """One record of a data set. `charged` is the text that its tokens are counted of; `relations` are (type, the place
+    of an earlier document)."""
 
     text: str
     charged: str
+    kind: str = "observation"
     entities: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
     occurred_at: datetime | None = None
     stance: str = "neutral"
     claims: Mapping[str, str] = field(default_factory=dict)
+    relations: tuple[tuple[str, int], ...] = ()
 
 
 class Ranker(Protocol):

@@ -8,18 +8,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from mn_benchmark.data import Data
-from mn_benchmark.report import Sample
+from mn_benchmark.report import OURS, Sample
 from mn_benchmark.systems import Open
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The data, the systems to compare, the suite's settings, and somebody to tell how far it is."""
+    """The data, the systems to compare, the suite's settings, and whom to tell how far it is and what is not there."""
 
     data: Data
     systems: Mapping[str, Open]
     settings: Mapping[str, Any]
     progress: Callable[[str], None]
+    absent: Callable[[str], None]
+    """Takes a part of the data that is not there. Where none is, a suite raises NotFound."""
+
+    @property
+    def peers(self) -> Mapping[str, Open]:
+        """The systems but ours, for suites that ask ours for packets."""
+        return {name: opened for name, opened in self.systems.items() if name != OURS}
 
 
 Suite = Callable[[Asked], Iterator[Sample]]

@@ -6,20 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from mn_benchmark.command import main
-from mn_benchmark.config import read_config
+from mn_benchmark.config import Gate, read_config
 from mn_benchmark.report import Sample, row
 from mn_benchmark.suites.cranfield import ndcg
 from mn_contract.errors import InvalidInput
-
-
-def ran(folder: Path, config: str, data: Path) -> Result:
-    """What the command did."""
-    file = folder / "config.yaml"
-    file.write_text(config, encoding="utf-8")
-    return CliRunner().invoke(main, ["--config", str(file), "--data", str(data), "--output", str(folder / "out")])
+from tests.unit.benchmark.running import ran
 
 
 def conversation() -> dict[str, object]:
@@ -67,6 +59,13 @@ def test_a_gate_that_fails_is_told_and_ends_with_1(tmp_path: Path, data: Path) -
     assert json.loads((tmp_path / "out" / "report.json").read_text())["failed_gates"]
 
 
+@pytest.mark.parametrize(("value", "failed"), [(0.6, True), (0.7, False), (0.8, False)])
+def test_a_gate_may_hold_a_figure_to_that_of_a_peer(value: float, failed: bool) -> None:
+    figures = {"membrane": value, "bm25s": 0.7}
+    rows = [row(Sample(case="all", system=name, metric="m", values=[one]), seed=1) for name, one in figures.items()]
+    assert bool(Gate(metric="m", at_least_peer="bm25s").failure(rows)) is failed
+
+
 def test_absent_data_is_reported_and_no_failure(tmp_path: Path) -> None:
     result = ran(tmp_path, "suite: locomo\ngates: [{metric: recall@10, at_least: 0.9}]", tmp_path)
     assert result.exit_code == 0
@@ -87,6 +86,7 @@ def test_absent_data_is_reported_and_no_failure(tmp_path: Path) -> None:
         ("suite: locomo\nsettings: 3", "settings"),
         ("suite: locomo\ngates: [{metric: x}]", "at_least"),
         ("suite: locomo\ngates: [{metric: x, at_least: true}]", "number"),
+        ("suite: locomo\ngates: [{metric: x, at_least_peer: bm25s}]", "at_least_peer"),
         ("suite: locomo\ngates: [3]", "object"),
         ("suite: [", "YAML"),
     ],
