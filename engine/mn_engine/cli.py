@@ -1,4 +1,4 @@
-"""`mn-context-engine`: serve a record, compact one, or see the demo.
+"""`mn-context-engine`: serve a record, compact one, explain a packet, or see the demo.
 
 Heavy parts are imported by the command that needs them, so that --help answers at once. Exit codes: 0 done, 1 refused
 by the engine (the error says why and what to do), 2 wrong usage.
@@ -78,9 +78,21 @@ def compact(store: str | None) -> None:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def demo(arguments: tuple[str, ...]) -> NoReturn:
     """Run a job larger than any window, killed in the middle."""
+    _hand_over("mn_sdk.demo", arguments)
+
+
+@main.command(context_settings={"ignore_unknown_options": True, "help_option_names": []}, add_help_option=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def explain(arguments: tuple[str, ...]) -> NoReturn:
+    """Say why a card is in a turn's packet, or why it is not."""
+    _hand_over("mn_sdk.explain", arguments)
+
+
+def _hand_over(module: str, arguments: tuple[str, ...]) -> NoReturn:
+    """Runs a command of the SDK, which the engine never imports, as a process of its own."""
     import subprocess
 
-    sys.exit(subprocess.call([sys.executable, "-m", "mn_sdk.demo", *arguments]))
+    sys.exit(subprocess.call([sys.executable, "-m", module, *arguments]))
 
 
 def _refuse(error: ContextError) -> NoReturn:

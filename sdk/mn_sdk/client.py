@@ -144,6 +144,13 @@ class WorkingMemoryClient:
         compiled: packet_pb2.CompileResponse = self.call("Compile", request)
         return compiled.packet
 
+    def explain(self, request: packet_pb2.CompileRequest, ref: str) -> packet_pb2.ExplainResponse:
+        """Why a card is in the packet of a request, or why it is not. Raises NotFound."""
+        explained: packet_pb2.ExplainResponse = self.call(
+            "Explain", packet_pb2.ExplainRequest(request=request, ref=ref)
+        )
+        return explained
+
     def close(self) -> None:
         """Lets go of the engine. Idempotent."""
         self.transport.close()

@@ -75,6 +75,10 @@ class AsyncContextSession:
         """See ContextSession.memory_action."""
         return await asyncio.to_thread(self.session.memory_action, action, arguments)
 
+    async def explain(self, packet_digest: str, card_id: str) -> dict[str, Any]:
+        """See ContextSession.explain."""
+        return await asyncio.to_thread(self.session.explain, packet_digest, card_id)
+
     async def close(self) -> None:
         """See ContextSession.close."""
         await asyncio.to_thread(self.session.close)

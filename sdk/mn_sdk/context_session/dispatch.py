@@ -18,7 +18,7 @@ from mn_contract.errors import ContextError, UnusableResponse
 from mn_contract.invocations import REPLAYABLE, Attempt, ambiguous
 from mn_contract.limits import LEASE_MS_MAX, RESPONSE_BYTES_MAX
 from mn_sdk.client import WorkingMemoryClient
-from mn_sdk.context_session import provider
+from mn_sdk.context_session import explaining, provider
 from mn_sdk.context_session.admit import Admission, Admitted, Counter
 from mn_sdk.context_session.assemble import Form, read_form
 from mn_sdk.context_session.call import ModelCall
@@ -158,19 +158,23 @@ class Dispatcher:
         """The call that fits, and how many source ranges of its packet were checked: all of them, once it is known."""
         required = tuple(card for ref in turning.required_refs for card in self.recorder.cards_of(ref))
 
+        asked: dict[str, packet_pb2.CompileRequest] = {}
+
         def compile_packet(budget_bytes: int) -> packet_pb2.Packet:
             self.lifetime.check()
-            return self.client.compile(
-                packet_pb2.CompileRequest(
-                    decision=turning.message(required),
-                    budget_bytes=budget_bytes,
-                    counter_evidence_share=self.policy.counter_evidence_share,
-                    supporting_evidence_share=self.policy.supporting_evidence_share,
-                )
+            request = packet_pb2.CompileRequest(
+                decision=turning.message(required),
+                budget_bytes=budget_bytes,
+                counter_evidence_share=self.policy.counter_evidence_share,
+                supporting_evidence_share=self.policy.supporting_evidence_share,
             )
+            packet = self.client.compile(request)
+            asked[packet.digest] = request
+            return packet
 
         admission = Admission(policy=self.policy, call=call, form=form, compile=compile_packet, counter=self.counter)
         admitted = admission.admit()
+        explaining.keep(self.journal.notes, admitted.packet, asked[admitted.packet.digest])
         return admitted, verify(self.client, [item.card for item in admitted.packet.items])
 
     def _calls_max(self, turning: Turning) -> int | None:

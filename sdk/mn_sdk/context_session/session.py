@@ -244,6 +244,19 @@ class ContextSession:
         self._lifetime.check()
         return answer
 
+    def explain(self, packet_digest: str, card_id: str) -> dict[str, Any]:
+        """Why a card is in a turn's packet (`report.packet_digest`), or why it is not: `selected`, its `role` or the
+        `reason`, how it was found and ranked, what its score is made of, what it takes, and the `quotas`.
+
+        The packet is built again at its revision. Raises NotFound for an unknown packet and for a card that is absent
+        or hidden, InvalidInput, NeedsPartition where the asker's roles now require more than the packet holds.
+        """
+        self._lifetime.check()
+        from mn_sdk.context_session.explaining import explain
+
+        with self._closing.under_way():
+            return explain(self._client, self.journal.notes, packet_digest, card_id)
+
     def close(self) -> None:
         """Lets go of the record and the journal, at once or when what is under way has ended; nothing new begins. A
         call that is out is journaled and written back first, one that is not sent yet is given up. Idempotent."""
