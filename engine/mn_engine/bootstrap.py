@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from mn_contract.errors import DependencyUnavailable
+from mn_engine.config import selector
 from mn_engine.domain.deadlines import Expired, never
 from mn_engine.embedding import wordllama
 from mn_engine.faces.embedded import EmbeddedFace
 from mn_engine.service.engine import Engine
 from mn_engine.service.indexes import Indexes
+from mn_engine.service.selector import Consultant
 from mn_engine.service.watch import Watchers
 from mn_engine.store.duckdb import DuckDBStore
 from mn_engine.store.port import Store
@@ -22,16 +24,25 @@ RECORD_NAME: Final = "record.duckdb"
 """An embedded session's record, in its root."""
 
 
-def engine_over(store: Store) -> Engine:
+def engine_over(store: Store, consultant: Consultant | None = None) -> Engine:
     """An engine over an open store, by this machine's clock."""
     watchers = Watchers()
     store.listen(watchers.on_commit)
-    return Engine(store=store, indexes=Indexes(store), watchers=watchers, clock=_now, embedder=wordllama.load)
+    return Engine(
+        store=store,
+        indexes=Indexes(store),
+        watchers=watchers,
+        clock=_now,
+        embedder=wordllama.load,
+        consultant=consultant,
+    )
 
 
 def open_engine(record: Path) -> Engine:
-    """An engine over the DuckDB record at `record`. Raises RecordInUse, DependencyUnavailable."""
-    return engine_over(DuckDBStore(record))
+    """An engine over the DuckDB record at `record`, configured by the environment. Raises RecordInUse,
+    DependencyUnavailable, InvalidInput."""
+    consultant = selector()
+    return engine_over(DuckDBStore(record), consultant)
 
 
 def embedded(root: str | Path) -> EmbeddedEngine:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 import re
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from mn_contract.errors import InvalidInput
 from mn_contract.limits import ROLES_MAX
 from mn_contract.names import check_id, check_sha256, read_names
 from mn_engine.faces.gate import BoundToken, Gate
+from mn_engine.service.selector import Consultant
 
 _TOKENS_BYTES_MAX: Final = 1 << 20
 _ANY: Final = "*"
@@ -73,6 +75,29 @@ def record_path(environment: Mapping[str, str] | None = None, *, store: str | No
     if path.is_dir():
         raise InvalidInput(f"{field}: {named} is a folder; name a file in it", field=field)
     return path
+
+
+def selector(environment: Mapping[str, str] | None = None) -> Consultant | None:
+    """The model selector that MN_CONTEXT_SELECTOR_FACTORY (`module:function`) makes; None where it is not set.
+
+    Raises InvalidInput where the function is not there or what it makes has no `order`.
+    """
+    env = os.environ if environment is None else environment
+    field = "MN_CONTEXT_SELECTOR_FACTORY"
+    named = env.get(field, "").strip()
+    if not named:
+        return None
+    module, _, function = named.partition(":")
+    try:
+        made = getattr(importlib.import_module(module), function)()
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"{field} must be module:function, a function without arguments that makes a selector; {named!r}: {error}",
+            field=field,
+        ) from error
+    if not callable(getattr(made, "order", None)):
+        raise InvalidInput(f"{field}: what {named!r} makes has no order(question, offers)", field=field)
+    return Consultant(made)
 
 
 def _named(env: Mapping[str, str], option: str | None, flag: str, variable: str) -> tuple[str, str]:

@@ -245,6 +245,8 @@ class Packet:
     digest: str
     newest_revision: int
     next_rotation: int = 0
+    selector: str = ""
+    """What came of asking a model selector; empty where there is none."""
 
 
 def packet_size(item_sizes: tuple[int, ...] | list[int]) -> int:

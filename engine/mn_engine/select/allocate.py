@@ -7,7 +7,7 @@ preferences, and cards whose turn it is, may take what those two do not claim. W
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -69,11 +69,13 @@ def select(
     shares: Shares,
     cursor: Position | None,
     rotation: int | None,
+    preferred: Sequence[int] = (),
 ) -> Selection:
     """The packet's items for the view's reader: required ones in recorded order, then optional ones as offered.
 
-    Required items stand on every page. `rotation` is the ordinal from which on cards have their turn. Raises
-    NeedsPartition where required items do not fit the budget (invariant 2).
+    Required items stand on every page. `rotation` is the ordinal from which on cards have their turn. Cards at
+    `preferred` places are offered before others that rank near them. Raises NeedsPartition where required items do not
+    fit the budget (invariant 2).
     """
     places = np.asarray([view.place(ordinal) for ordinal, _ in required], np.uint32)
     must = tuple(_required(view, places, required))
@@ -83,7 +85,7 @@ def select(
         sum(item.tokens for item in must),
     )
     stances = stances_toward(view, decision)
-    pool = Pool(view, ranking, required=places, stances=stances)
+    pool = Pool(view, ranking, required=places, stances=stances, preferred=preferred)
     page = Filling(pool, room=room, slots=PACKET_ITEMS_MAX - len(must), position=cursor or START)
     limits = {
         Role.OPPOSING_SHARE: room.share(shares.opposing),
@@ -100,8 +102,9 @@ def select(
         if rotation is not None:
             next_rotation = _rotate(view, pool, page, rotation, limits[Role.ROTATED])
     page.fill(Role.RANKED, limit=room)
-    page.exchange(Role.RANKED)
-    page.fill(Role.RANKED, limit=room)
+    if not preferred:  # else the order is not by use, and use must not overturn it
+        page.exchange(Role.RANKED)
+        page.fill(Role.RANKED, limit=room)
     taken = np.zeros(len(pool), np.bool_)
     taken[[rank for rank, _ in page.taken()]] = True
     left = page.left()

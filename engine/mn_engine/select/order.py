@@ -8,6 +8,7 @@ throughout.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -40,11 +41,20 @@ class Weighed:
 
 
 class Order:
-    """The order of ranked cards, worked out window by window as far as it is asked for."""
+    """The order of ranked cards, worked out window by window as far as it is asked for.
+
+    Cards at `preferred` places come first in their window, in that order.
+    """
 
     def __init__(
-        self, view: View, places: NDArray[np.uint32], scores: NDArray[np.int64], sizes: NDArray[np.int64]
+        self,
+        view: View,
+        places: NDArray[np.uint32],
+        scores: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+        preferred: Sequence[int] = (),
     ) -> None:
+        self._preferred = {place: turn for turn, place in enumerate(preferred)}
         self._view = view
         self._places = places
         self._scores = scores
@@ -86,6 +96,9 @@ class Order:
         self._utilities[first // DIVERSITY_WINDOW] = utilities
         density = (utilities << _DENSITY_BITS) // self._sizes[part]
         ranks: list[int] = (first + np.lexsort((-places.astype(np.int64), -density))).tolist()
+        if self._preferred:
+            last = len(self._preferred)
+            ranks.sort(key=lambda rank: self._preferred.get(int(self._places[rank]), last))
         return ranks
 
 

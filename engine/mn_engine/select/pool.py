@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,7 +17,13 @@ class Pool:
     """The cards of a ranking that are not required, by rank among themselves: 0 is the best."""
 
     def __init__(
-        self, view: View, ranking: Ranking, *, required: NDArray[np.uint32], stances: NDArray[np.uint8]
+        self,
+        view: View,
+        ranking: Ranking,
+        *,
+        required: NDArray[np.uint32],
+        stances: NDArray[np.uint8],
+        preferred: Sequence[int] = (),
     ) -> None:
         kept = ~np.isin(ranking.places, required) if len(required) else np.ones(len(ranking), np.bool_)
         self.ranks = np.flatnonzero(kept) + 1
@@ -27,7 +35,7 @@ class Pool:
         self.tokens = view.column("document_tokens")[self.places].astype(np.int64)
         self.stances = stances[self.places]
         self.kinds = view.column("kinds")[self.places]
-        self.order = Order(view, self.places, self.scores, self.sizes)
+        self.order = Order(view, self.places, self.scores, self.sizes, preferred)
 
     def __len__(self) -> int:
         return len(self.places)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from mn_contract.canonical import digest
 from mn_contract.errors import InvalidInput
@@ -31,6 +31,7 @@ from mn_engine.select.page import recall_page
 from mn_engine.service.engine import Call, Engine
 from mn_engine.service.record import check_revision, verify_bodies
 from mn_engine.service.seen import Seen, see
+from mn_engine.service.selector import OFFERED_MAX, Consultant, Consulted, Offer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,19 +118,52 @@ def build(
     )
     view = reading.view
     ranking = rank(view, decision, engine.embedder(), trace and trace(view))
-    selection = select(
-        view,
-        decision,
-        ranking,
-        required(view, decision),
-        budget=request.budget,
-        shares=request.shares,
-        cursor=reading.position,
-        rotation=request.rotation,
-    )
+
+    def selected(preferred: Sequence[int] = ()) -> Selection:
+        return select(
+            view,
+            decision,
+            ranking,
+            required(view, decision),
+            budget=request.budget,
+            shares=request.shares,
+            cursor=reading.position,
+            rotation=request.rotation,
+            preferred=preferred,
+        )
+
+    selection, consulted = selected(), Consulted.NOT
+    if engine.consultant is not None and reading.position is None:
+        preferred, consulted = _preferred(engine.consultant, engine, scope, call, decision, view, selection)
+        if preferred:
+            selection = selected(preferred)
     stored = load(engine, scope, call, view, [item.ordinal for item in selection.items])
     packet = _packet(selection, stored, reading, scope, analyse_query(decision.focus))
+    packet = replace(packet, selector=consulted.value)
     return Built(packet=packet, view=view, ranking=ranking, selection=selection)
+
+
+def _preferred(
+    consultant: Consultant,
+    engine: Engine,
+    scope: Scope,
+    call: Call,
+    decision: Decision,
+    view: View,
+    selection: Selection,
+) -> tuple[list[int], Consulted]:
+    """Places of the cards that a model would offer first, and what came of asking it."""
+    pool = selection.pool
+    ranks = pool.order.window(0)[:OFFERED_MAX] if len(pool) else []
+    places = [int(pool.places[rank]) for rank in ranks]
+    stored = load(engine, scope, call, view, [view.ordinal(place) for place in places])
+    place_of = {view.ref(place): place for place in places}
+    offers = [
+        Offer(ref=ref, kind=one.card.kind.name.lower(), stance=one.card.stance.name.lower(), text=one.card.text)
+        for ref, one in zip(place_of, stored, strict=True)
+    ]
+    refs, consulted = consultant.ask(decision.focus, offers)
+    return [place_of[ref] for ref in refs], consulted
 
 
 def _place(

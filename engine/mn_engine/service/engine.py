@@ -9,6 +9,7 @@ from mn_contract.errors import ContextBudgetExceeded
 from mn_engine.domain.deadlines import Expired, never
 from mn_engine.recall.embedder import Embedder, NoEmbedder
 from mn_engine.service.indexes import Indexes
+from mn_engine.service.selector import Consultant
 from mn_engine.service.watch import Watchers
 from mn_engine.store.port import Store
 
@@ -26,6 +27,8 @@ class Engine:
     clock: Clock
     embedder: Callable[[], Embedder] = NoEmbedder
     """Made when it is first needed."""
+    consultant: Consultant | None = None
+    """Whom to ask for the order of optional candidates; None unless it is configured."""
 
     def close(self) -> None:
         """Ends watches, waits for commits under way and lets go of the record. Idempotent."""

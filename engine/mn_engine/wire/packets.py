@@ -123,6 +123,7 @@ def encode_packet(packet: Packet, asker: Scope) -> packet_pb2.CompileResponse:
     message.newest_revision = packet.newest_revision
     message.tokens = packet.tokens
     message.next_rotation = packet.next_rotation
+    message.selector = packet.selector
     return answer
 
 
