@@ -3,10 +3,14 @@
 One turn is one card and one conversation one run; the question is the focus. `recall@10` is the share of the evidence
 among the first ten turns, `recall@2000tokens` among the first that fit 2,000 tokens (o200k) of `[date] speaker: text`.
 Questions that should be abstained from (category 5) have no evidence to find and are left out.
+
+`budget_step_drops` is of our packets: how often more room holds less of the evidence, as a share of all steps from one
+budget to the next larger one, for some questions of each conversation.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +18,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from mn_benchmark.data import Reading
-from mn_benchmark.report import ALL, Sample
+from mn_benchmark.membrane import Membrane
+from mn_benchmark.report import ALL, OURS, Sample
 from mn_benchmark.suites.asked import Asked, Samples
 from mn_benchmark.systems import Document
 from mn_benchmark.tokens import within
@@ -23,6 +28,10 @@ _CASES: Final = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop
 _TURN_ID: Final = re.compile(r"D:?(\d+):(\d+)")
 _TOP: Final = 10
 _TOKENS: Final = 2000
+_STEPS: Final = tuple(range(200, 4001, 200))
+"""Budgets in tokens that a step leads between."""
+_STEPPED: Final = 20
+"""Questions of each conversation that the steps are taken for, evenly spread."""
 _RANKED: Final = 400
 """More turns than 2,000 tokens hold."""
 
@@ -49,6 +58,9 @@ def run(asked: Asked) -> Iterator[Sample]:
         with Reading(file):
             conversations = [_conversation(one) for one in given]
         for conversation in conversations:
+            asked.progress(f"{conversation.name}: {OURS} in {len(_STEPS)} budgets")
+            for dropped in _steps(conversation):
+                samples.add(OURS, "budget_step_drops", float(dropped), ALL)
             for name, opened in asked.systems.items():
                 asked.progress(f"{conversation.name}: {name} on {len(conversation.questions)} questions")
                 with opened(conversation.turns) as ranker:
@@ -59,6 +71,16 @@ def run(asked: Asked) -> Iterator[Sample]:
                         samples.add(name, "recall@10", _recall(ranked[:_TOP], question), *cases)
                         samples.add(name, "recall@2000tokens", _recall(fitting, question), *cases)
     yield from samples
+
+
+def _steps(conversation: _Conversation) -> Iterator[bool]:
+    """Of each step to a larger budget, whether it lost evidence."""
+    with Membrane(conversation.turns) as membrane:
+        for question in conversation.questions[:: max(len(conversation.questions) // _STEPPED, 1)]:
+            found = [
+                len(question.evidence & membrane.held(membrane.packet(question.text, budget))) for budget in _STEPS
+            ]
+            yield from (after < before for before, after in itertools.pairwise(found))
 
 
 def _recall(found: Sequence[int], question: _Question) -> float:
