@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from mn_benchmark.suites import cranfield, locomo, multihop
+from mn_benchmark.suites import cranfield, locomo, multihop, speed
 from mn_benchmark.suites.asked import Asked, Suite
 
 __all__ = ["SUITES", "Asked", "Suite"]
@@ -14,4 +14,5 @@ SUITES: Final[Mapping[str, Suite]] = {
     "cranfield": cranfield.run,
     "locomo": locomo.run,
     "multihop": multihop.run,
+    "speed": speed.run,
 }

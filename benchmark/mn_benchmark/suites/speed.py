@@ -1,0 +1,184 @@
+"""Speed: recall and selection on one large record, beside tantivy's bare top-200 query on the same texts.
+
+Masks are on: the record has several owners, hidden, superseded and opposing cards, and conversations (see grown).
+Queries are words of a sentence of the corpus, stop words left out: in `common-term` two of its most frequent words
+beside two rare ones, in `content-term` four rare ones. A round asks every query of both systems by turns; a ratio is
+the median over the queries of ours by the median of tantivy's in the same round, and a row is the mean over the rounds.
+
+- `ratio_to_tantivy`: view, rank, required and select with a budget of PACKET_BYTES. The cases `common-term` and
+  `content-term` are the full default plan with the real embedder, `lexical common-term` and `lexical content-term`
+  words and labels alone.
+- `p50_ms`: the medians behind these, of both systems.
+- `catch_up_ratio`: catching the index up after one new card, by that card's durable write to the DuckDB record.
+- `index_bytes_per_card` without vectors, `index_bytes_per_card_with_vectors`.
+
+Settings: `cards`, `queries` of a case, `rounds`.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from mn_benchmark.grown import READER, commit, one_card, record, sentences, texts_of
+from mn_benchmark.report import ALL, OURS, Sample
+from mn_benchmark.suites.asked import Asked
+from mn_benchmark.systems import Document
+from mn_contract.errors import InvalidInput
+from mn_engine.bootstrap import engine_over
+from mn_engine.domain.packets import Decision, Shares
+from mn_engine.recall.analysis import analyse_query, terms
+from mn_engine.recall.embedder import Embedder, NoEmbedder
+from mn_engine.recall.rank import rank
+from mn_engine.recall.required import required
+from mn_engine.recall.vectors import DIMENSIONS
+from mn_engine.select.allocate import Selection, select
+from mn_engine.service.engine import Engine
+from mn_engine.store.duckdb import DuckDBStore
+
+PACKET_BYTES: Final = 30_000
+_PEER: Final = "tantivy"
+_HITS: Final = 200
+_SETTINGS: Final = {"cards": 100_000, "queries": 50, "rounds": 5}
+_COMMON: Final = 0.02
+_RARE: Final = (0.0001, 0.003)
+"""Shares of the sentences that have a common word, and a rare one."""
+_WORDS: Final = 4
+_WRITES: Final = 50
+
+
+def run(asked: Asked) -> Iterator[Sample]:
+    """The suite."""
+    from mn_benchmark.peers import Tantivy
+
+    settings = _settings(asked.settings)
+    cards, rounds = settings["cards"], settings["rounds"]
+    some = sentences(asked.data)
+    queries = _queries(some, settings["queries"], asked.seed)
+    asked.progress(f"speed: {_PEER} over {cards:,} cards")
+    peer = Tantivy(Document(text=text, charged=text) for text in texts_of(some, cards, asked.seed))
+    with tempfile.TemporaryDirectory(prefix="membrane-benchmark-") as folder:
+        engine = engine_over(DuckDBStore(Path(folder) / "record.duckdb"))
+        try:
+            asked.progress(f"speed: recording {cards:,} cards")
+            record(engine.store, texts_of(some, cards, asked.seed), cards, engine.embedder(), asked.seed)
+            yield from _compared(engine, peer, queries, rounds, asked.progress)
+            yield from _sizes(engine, cards)
+            asked.progress(f"speed: {_WRITES} cards more, one at a time")
+            yield _catching_up(engine, some)
+        finally:
+            engine.close()
+
+
+def _settings(given: Mapping[str, Any]) -> dict[str, int]:
+    unknown = sorted(set(given) - set(_SETTINGS))
+    if unknown:
+        raise InvalidInput(f"speed has no setting {unknown[0]!r}; it has {', '.join(_SETTINGS)}", field="settings")
+    settings = {**_SETTINGS, **given}
+    for name, value in settings.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise InvalidInput(f"{name} is a whole number from 1 up", field=f"settings.{name}")
+    return settings
+
+
+def _queries(some: Sequence[str], count: int, seed: int) -> dict[str, list[str]]:
+    """`count` queries a case."""
+    rng = random.Random(seed)
+    having = Counter(term for sentence in some for term in set(terms(sentence)))
+    shares = {term: number / len(some) for term, number in having.items()}
+    cases = {"common-term": _WORDS // 2, "content-term": 0}
+    queries: dict[str, list[str]] = {case: [] for case in cases}
+    for case, common in cases.items():
+        for sentence in rng.sample(some, len(some)):
+            words = {found[0]: word for word in sentence.split() if len(found := analyse_query(word).terms) == 1}
+            frequent = [word for term, word in words.items() if shares[term] >= _COMMON][:common]
+            rare = [word for term, word in words.items() if _RARE[0] <= shares[term] < _RARE[1]]
+            chosen = frequent + rare[: _WORDS - common]
+            if len(frequent) == common and len(chosen) == _WORDS:
+                queries[case].append(" ".join(chosen))
+            if len(queries[case]) == count:
+                break
+    return queries
+
+
+def _compared(
+    engine: Engine, peer: Any, queries: Mapping[str, Sequence[str]], rounds: int, progress: Callable[[str], None]
+) -> Iterator[Sample]:
+    plans: dict[str, Embedder] = {"": engine.embedder(), "lexical ": NoEmbedder()}
+    for plan, embedder in plans.items():
+        for case, asked in queries.items():
+            progress(f"speed: {plan}{case}, {rounds} rounds of {len(asked)} queries")
+            ours, theirs = _medians(engine, embedder, peer, asked, rounds)
+            ratios = [one / other for one, other in zip(ours, theirs, strict=True)]
+            name = f"{plan}{case}"
+            yield Sample(case=name, system=OURS, metric="ratio_to_tantivy", values=ratios, unit="ratio")
+            for system, seconds in ((OURS, ours), (_PEER, theirs)):
+                yield Sample(
+                    case=name, system=system, metric="p50_ms", values=[1000 * one for one in seconds], unit="ms"
+                )
+
+
+def _medians(
+    engine: Engine, embedder: Embedder, peer: Any, queries: Sequence[str], rounds: int
+) -> tuple[list[float], list[float]]:
+    """A round's medians in seconds, of us and of the peer. A first round, which warms caches, is left out."""
+    ours, theirs = [], []
+    for _ in range(rounds + 1):
+        one, other = [], []
+        for query in queries:
+            one.append(_timed(lambda: _selected(engine, query, embedder)))  # noqa: B023  (called at once)
+            other.append(_timed(lambda: peer.hits(query, _HITS)))  # noqa: B023
+        ours.append(statistics.median(one))
+        theirs.append(statistics.median(other))
+    return ours[1:], theirs[1:]
+
+
+def _selected(engine: Engine, focus: str, embedder: Embedder) -> Selection:
+    decision = Decision(focus=focus)
+    view = engine.indexes.view(READER, engine.store.run(READER.run_key).revision)
+    return select(
+        view,
+        decision,
+        rank(view, decision, embedder),
+        required(view, decision),
+        budget_bytes=PACKET_BYTES,
+        shares=Shares(),
+        cursor=None,
+    )
+
+
+def _catching_up(engine: Engine, some: Sequence[str]) -> Sample:
+    ratios = []
+    for number, text in enumerate(some[:_WRITES]):
+        added = one_card(number, text, engine.embedder())
+        revision = 0
+
+        def write() -> None:
+            nonlocal revision
+            revision = commit(engine.store, f"added-{number}", added)  # noqa: B023  (called at once)
+
+        written = _timed(write)
+        caught_up = _timed(lambda: engine.indexes.at_least(READER.run_key, revision))  # noqa: B023
+        ratios.append(caught_up / written)
+    return Sample(case=ALL, system=OURS, metric="catch_up_ratio", values=ratios, unit="ratio")
+
+
+def _sizes(engine: Engine, cards: int) -> Iterator[Sample]:
+    held = engine.indexes.nbytes
+    for metric, size in (
+        ("index_bytes_per_card", held - DIMENSIONS * cards),
+        ("index_bytes_per_card_with_vectors", held),
+    ):
+        yield Sample(case=ALL, system=OURS, metric=metric, values=[size / cards], unit="bytes")
+
+
+def _timed(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
