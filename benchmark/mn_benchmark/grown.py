@@ -52,19 +52,38 @@ _SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+")
 
 def sentences(data: Data) -> list[str]:
     """Every sentence of the texts in `data`, each once. Raises NotFound, InvalidInput."""
-    texts: list[str] = []
-    for file in data.files("hotpotqa", "*.jsonl"):
-        with Reading(file):
-            texts += [part["paragraph_text"] for one in data.json_lines(file) for part in one["contexts"]]
-    for file in data.files("climate-fever", "*.jsonl"):
-        with Reading(file):
-            texts += [part["evidence"] for one in data.json_lines(file) for part in one["evidences"]]
-    for file in data.files("locomo", "*.json"):
-        with Reading(file):
-            said = [one["conversation"] for one in data.json(file)]
-            texts += [turn["text"] for one in said for part in one.values() if isinstance(part, list) for turn in part]
+    texts, _ = _read(data)
     cut = (sentence.strip() for text in texts for sentence in _SENTENCE_END.split(text))
     return list(dict.fromkeys(one for one in cut if len(one.split()) >= _WORDS_MIN))
+
+
+def questions(data: Data) -> list[str]:
+    """What is asked of these texts, and the claims that are checked against them, each once."""
+    _, asked = _read(data)
+    return list(dict.fromkeys(asked))
+
+
+def _read(data: Data) -> tuple[list[str], list[str]]:
+    """(texts, questions about them)."""
+    texts: list[str] = []
+    asked: list[str] = []
+    for file in data.files("hotpotqa", "*.jsonl"):
+        with Reading(file):
+            for one in data.json_lines(file):
+                texts += [part["paragraph_text"] for part in one["contexts"]]
+                asked.append(one["question_text"])
+    for file in data.files("climate-fever", "*.jsonl"):
+        with Reading(file):
+            for one in data.json_lines(file):
+                texts += [part["evidence"] for part in one["evidences"]]
+                asked.append(one["claim"])
+    for file in data.files("locomo", "*.json"):
+        with Reading(file):
+            for one in data.json(file):
+                parts = [part for part in one["conversation"].values() if isinstance(part, list)]
+                texts += [turn["text"] for part in parts for turn in part]
+                asked += [question["question"] for question in one["qa"]]
+    return texts, asked
 
 
 def texts_of(sentences: Sequence[str], count: int, seed: int) -> Iterator[str]:

@@ -1,8 +1,9 @@
 """Speed: recall and selection on one large record, beside tantivy's bare top-200 query on the same texts.
 
 Masks are on: the record has several owners, hidden, superseded and opposing cards, and conversations (see grown).
-Queries are words of a sentence of the corpus, stop words left out: in `common-term` two of its most frequent words
-beside two rare ones, in `content-term` four rare ones. A round asks every query of both systems by turns; a ratio is
+Queries are questions and claims of the data sets: in `common-term` as they are asked, with the most frequent words of
+any corpus, in `content-term` without their stop words. Both systems are given the same words; tantivy (en_stem) looks
+stop words up, ours leaves them out as its analysis does. A round asks each query of both systems by turns; a ratio is
 the median over the queries of ours by the median of tantivy's in the same round, and a row is the mean over the rounds.
 
 - `ratio_to_tantivy`: view, rank, required and select with a budget of PACKET_BYTES. The cases `common-term` and
@@ -21,19 +22,19 @@ import random
 import statistics
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from mn_benchmark.grown import READER, commit, one_card, record, sentences, texts_of
+from mn_benchmark.data import Data
+from mn_benchmark.grown import READER, commit, one_card, questions, record, sentences, texts_of
 from mn_benchmark.report import ALL, OURS, Sample
 from mn_benchmark.suites.asked import Asked
 from mn_benchmark.systems import Document
 from mn_contract.errors import InvalidInput
 from mn_engine.bootstrap import engine_over
 from mn_engine.domain.packets import Decision, Shares
-from mn_engine.recall.analysis import analyse_query, terms
+from mn_engine.recall.analysis import analyse_query
 from mn_engine.recall.embedder import Embedder, NoEmbedder
 from mn_engine.recall.rank import rank
 from mn_engine.recall.required import required
@@ -46,10 +47,6 @@ PACKET_BYTES: Final = 30_000
 _PEER: Final = "tantivy"
 _HITS: Final = 200
 _SETTINGS: Final = {"cards": 100_000, "queries": 50, "rounds": 5}
-_COMMON: Final = 0.02
-_RARE: Final = (0.0001, 0.003)
-"""Shares of the sentences that have a common word, and a rare one."""
-_WORDS: Final = 4
 _WRITES: Final = 50
 
 
@@ -60,7 +57,7 @@ def run(asked: Asked) -> Iterator[Sample]:
     settings = _settings(asked.settings)
     cards, rounds = settings["cards"], settings["rounds"]
     some = sentences(asked.data)
-    queries = _queries(some, settings["queries"], asked.seed)
+    queries = _queries(asked.data, settings["queries"], asked.seed)
     asked.progress(f"speed: {_PEER} over {cards:,} cards")
     peer = Tantivy(Document(text=text, charged=text) for text in texts_of(some, cards, asked.seed))
     with tempfile.TemporaryDirectory(prefix="membrane-benchmark-") as folder:
@@ -87,24 +84,12 @@ def _settings(given: Mapping[str, Any]) -> dict[str, int]:
     return settings
 
 
-def _queries(some: Sequence[str], count: int, seed: int) -> dict[str, list[str]]:
-    """`count` queries a case."""
+def _queries(data: Data, count: int, seed: int) -> dict[str, list[str]]:
+    """`count` queries a case: the same questions with all their words, and with those that are no stop words."""
     rng = random.Random(seed)
-    having = Counter(term for sentence in some for term in set(terms(sentence)))
-    shares = {term: number / len(some) for term, number in having.items()}
-    cases = {"common-term": _WORDS // 2, "content-term": 0}
-    queries: dict[str, list[str]] = {case: [] for case in cases}
-    for case, common in cases.items():
-        for sentence in rng.sample(some, len(some)):
-            words = {found[0]: word for word in sentence.split() if len(found := analyse_query(word).terms) == 1}
-            frequent = [word for term, word in words.items() if shares[term] >= _COMMON][:common]
-            rare = [word for term, word in words.items() if _RARE[0] <= shares[term] < _RARE[1]]
-            chosen = frequent + rare[: _WORDS - common]
-            if len(frequent) == common and len(chosen) == _WORDS:
-                queries[case].append(" ".join(chosen))
-            if len(queries[case]) == count:
-                break
-    return queries
+    asked = rng.sample(questions(data), count)
+    content = [" ".join(word for word in one.split() if analyse_query(word).terms) for one in asked]
+    return {"common-term": asked, "content-term": content}
 
 
 def _compared(

@@ -8,6 +8,7 @@ words, has no preference: every visible card is relevant, newest first. Ties are
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Final
 
 import numpy as np
@@ -16,13 +17,14 @@ from numpy.typing import NDArray
 from mn_engine.domain.cards import Kind
 from mn_engine.domain.packets import Decision
 from mn_engine.recall.analysis import Query, analyse_names, analyse_query, claim_hash, label_hash
+from mn_engine.recall.best import smallest
 from mn_engine.recall.bm25 import WEIGHT_MAX, idf
 from mn_engine.recall.embedder import Embedder
 from mn_engine.recall.index import CLAIM, ENTITY, TOPIC
 from mn_engine.recall.lexicon import Lexicon, Neighbour
 from mn_engine.recall.segments import CARD_BITS
 from mn_engine.recall.vectors import COSINE_BITS, cosines
-from mn_engine.recall.view import View
+from mn_engine.recall.view import Having, View
 
 RETRIEVERS: Final = ("lexical", "topic", "claim", "entity", "recent", "related", "adjacent")
 """Bit i of a card's retriever byte says that RETRIEVERS[i] found it: by the question's words, by a label, because there
@@ -46,7 +48,8 @@ _NEIGHBOUR_SHARES: Final = ((1, 512), (2, 256))
 """(distance in the conversation, what is heard of a score there, in 1024ths)."""
 _THREAD_SHARE: Final = 307
 _THREAD_BEST: Final = 3
-"""A conversation's best scores add their mean times this to each of its members, in 1024ths."""
+"""A conversation's best scores add their mean times this to each member that scores or hears a neighbour, in
+1024ths."""
 _NAMED_SHARE: Final = 512
 _SCORE_BITS: Final = 20
 """The best card by words and labels scores 1 << _SCORE_BITS, before neighbours are heard."""
@@ -56,15 +59,57 @@ _KINDS: Final = np.arange(max(Kind) + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ranking:
-    """Relevant cards, best first: places, scores and retriever bits, side by side."""
+class Ordered:
+    """Relevant cards: places, scores and retriever bits, side by side."""
 
-    places: NDArray[np.uint32]
+    places: NDArray[np.int64]
     scores: NDArray[np.int64]
     found_by: NDArray[np.uint8]
 
+
+class Ranking:
+    """Relevant cards, best first: places, scores and retriever bits, side by side.
+
+    Sorting many takes longer than finding them, and a page needs the best, so the order is worked out as far as it is
+    asked for.
+    """
+
+    def __init__(self, places: NDArray[np.int64], scores: NDArray[np.int64], found_by: NDArray[np.uint8]) -> None:
+        """`places` are ascending; scores and retriever bits are by place."""
+        self._found_by = found_by
+        # One unique number a card, so that integers in order give the ranking: score, then newest first.
+        self._keys = ~(scores[places] << CARD_BITS | places)
+
+    def ordered(self, count: int) -> Ordered:
+        """All relevant cards, the best `count` of them first and in order; the rest as they were recorded."""
+        best = smallest(self._keys, count)
+        rest = self._keys[self._keys > best[-1]] if 0 < len(best) < len(self) else self._keys[len(best) :]
+        told = ~np.concatenate((best, rest))
+        places = told & ((1 << CARD_BITS) - 1)
+        return Ordered(places=places, scores=told >> CARD_BITS, found_by=self._found_by[places])
+
+    @cached_property
+    def whole(self) -> Ordered:
+        """All of it, in order."""
+        return self.ordered(len(self))
+
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """Places, best first."""
+        return self.whole.places
+
+    @property
+    def scores(self) -> NDArray[np.int64]:
+        """Scores, side by side with `places`."""
+        return self.whole.scores
+
+    @property
+    def found_by(self) -> NDArray[np.uint8]:
+        """Retriever bits, side by side with `places`."""
+        return self.whole.found_by
+
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self._keys)
 
 
 def rank(view: View, decision: Decision, embedder: Embedder) -> Ranking:
@@ -85,13 +130,10 @@ def rank(view: View, decision: Decision, embedder: Embedder) -> Ranking:
     if decision.kinds:
         wanted = np.isin(_KINDS, list(decision.kinds))[view.column("kinds")]
         found_by[~wanted] = 0
-    relevant = np.flatnonzero(found_by)
-    # One unique number a card, so that a plain sort of integers gives the order: score, then newest first.
-    order = np.sort(scores[relevant] << CARD_BITS | relevant)[::-1]
-    places = order & ((1 << CARD_BITS) - 1)
-    return Ranking(places=places.astype(np.uint32), scores=order >> CARD_BITS, found_by=found_by[places])
+    return Ranking(np.flatnonzero(found_by), scores, found_by)
 
 
+@cache
 def retrievers(found_by: int) -> tuple[str, ...]:
     """The names of a card's retriever bits."""
     return tuple(name for bit, name in enumerate(RETRIEVERS) if found_by >> bit & 1)
@@ -100,17 +142,27 @@ def retrievers(found_by: int) -> tuple[str, ...]:
 def _score_terms(
     view: View, query: Query, lexicon: Lexicon, scores: NDArray[np.int64], found_by: NDArray[np.uint8]
 ) -> None:
-    rarities: dict[int, int] = {}
-    for hashed in query.hashes:
-        places, weights = view.with_term(hashed)
-        rarities[hashed] = idf(view.visible_count, len(places))
-        scores[places] += rarities[hashed] * weights.astype(np.int64)
-        found_by[places] |= _LEXICAL
-    for hashed, (cosine, rarity) in _related(query, lexicon, rarities).items():
-        places, weights = view.with_term(hashed)
-        worth = _RELATED_WORTH * cosine * min(idf(view.visible_count, len(places)), rarity) >> 2 * COSINE_BITS
-        scores[places] += worth * weights.astype(np.int64)
-        found_by[places] |= _RELATED
+    having = view.with_terms(query.hashes)
+    rarities = dict(zip(query.hashes, _rarities(view, having), strict=True))
+    _add(having, list(rarities.values()), scores)
+    found_by[having.places] |= _LEXICAL
+    related = _related(query, lexicon, rarities)
+    having = view.with_terms(list(related))
+    worths = [
+        _RELATED_WORTH * cosine * min(own, rarity) >> 2 * COSINE_BITS
+        for (cosine, rarity), own in zip(related.values(), _rarities(view, having), strict=True)
+    ]
+    _add(having, worths, scores)
+    found_by[having.places] |= _RELATED
+
+
+def _rarities(view: View, having: Having) -> list[int]:
+    return [idf(view.visible_count, count) for count in having.counts]
+
+
+def _add(having: Having, worths: list[int], scores: NDArray[np.int64]) -> None:
+    """Adds to each card's score what each thing that it has is worth, times its weight."""
+    np.add.at(scores, having.places, having.spread(worths) * having.weights)
 
 
 def _related(query: Query, lexicon: Lexicon, rarities: dict[int, int]) -> dict[int, Neighbour]:
@@ -130,10 +182,12 @@ def _related(query: Query, lexicon: Lexicon, rarities: dict[int, int]) -> dict[i
 
 def _score_labels(view: View, decision: Decision, scores: NDArray[np.int64], found_by: NDArray[np.uint8]) -> None:
     for field, hash_of, mask, bit, worth in _LABELS:
-        for hashed in sorted({hash_of(label) for label in getattr(decision, field)}):
-            places, _ = view.with_label(hashed, mask)
-            scores[places] += idf(view.visible_count, len(places)) * WEIGHT_MAX * worth
-            found_by[places] |= np.uint8(1 << bit)
+        labels = sorted({hash_of(label) for label in getattr(decision, field)})
+        if labels:
+            having = view.with_labels(labels, mask)
+            worths = [rarity * WEIGHT_MAX * worth for rarity in _rarities(view, having)]
+            np.add.at(scores, having.places, having.spread(worths))
+            found_by[having.places] |= np.uint8(1 << bit)
 
 
 def _scaled(scores: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -143,10 +197,11 @@ def _scaled(scores: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _score_meaning(view: View, meant: NDArray[np.int8], scores: NDArray[np.int64]) -> None:
     """Adds what the best cards' vectors say to what their words say."""
+    if not meant.any():
+        return
     found = np.flatnonzero(scores)
     if len(found) > _MEANT_MAX:
-        order = scores[found] << CARD_BITS | found
-        found = np.partition(order, len(order) - _MEANT_MAX)[-_MEANT_MAX:] & ((1 << CARD_BITS) - 1)
+        found = ~smallest(~(scores[found] << CARD_BITS | found), _MEANT_MAX) & ((1 << CARD_BITS) - 1)
     near = np.maximum(cosines(view.index.vectors(found), meant), 0)
     scores[found] += near * _MEANING_WORTH << _SCORE_BITS >> 2 * COSINE_BITS
 
@@ -159,33 +214,29 @@ def _heard(view: View, scores: NDArray[np.int64], found_by: NDArray[np.uint8]) -
     own = scores[threads.members]
     heard = own.copy()
     for distance, share in _NEIGHBOUR_SHARES:
+        lent = own * share >> 10
         together = threads.numbers[distance:] == threads.numbers[:-distance]
-        heard[distance:] += np.where(together, own[:-distance], 0) * share >> 10
-        heard[:-distance] += np.where(together, own[distance:], 0) * share >> 10
-    heard += _pooled(heard, threads.starts, threads.numbers) * _THREAD_SHARE >> 10
-    found_by[threads.members[(heard > 0) & (own == 0)]] |= _ADJACENT
-    scores = scores.copy()
+        heard[distance:] += lent[:-distance] * together
+        heard[:-distance] += lent[distance:] * together
+    at = np.flatnonzero(heard)
+    heard[at] += _pooled(heard, threads.starts)[threads.numbers[at]] * _THREAD_SHARE >> 10
+    found_by[threads.members[at[own[at] == 0]]] |= _ADJACENT
     scores[threads.members] = heard
     return scores
 
 
-def _pooled(scores: NDArray[np.int64], starts: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The mean of a thread's best _THREAD_BEST scores, for each of its members."""
-    left = scores.copy()
+def _pooled(scores: NDArray[np.int64], starts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The mean of the best _THREAD_BEST scores of each thread."""
+    left = scores << CARD_BITS | np.arange(len(scores))  # distinct, so that a best one says where it stands
     total = np.zeros(len(starts), np.int64)
     for _ in range(_THREAD_BEST):
         best = np.maximum.reduceat(left, starts)
-        total += best
-        first = np.flatnonzero(left == best[numbers])
-        _, once = np.unique(numbers[first], return_index=True)
-        left[first[once]] = 0
-    return (total // _THREAD_BEST)[numbers]
+        total += best >> CARD_BITS
+        left[best & ((1 << CARD_BITS) - 1)] = 0
+    return total // _THREAD_BEST
 
 
 def _score_named(view: View, focus: str, scores: NDArray[np.int64]) -> None:
     """A card that carries an entity which the question names counts half as much again."""
-    named = np.zeros(view.count, np.bool_)
-    for hashed in analyse_names(focus):
-        places, _ = view.with_label(hashed, ENTITY)
-        named[places] = True
+    named = np.unique(view.with_labels(analyse_names(focus), ENTITY).places)
     scores[named] += scores[named] * _NAMED_SHARE >> 10

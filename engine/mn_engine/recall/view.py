@@ -9,8 +9,10 @@ for everybody.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -36,6 +38,20 @@ class Threads:
     members: NDArray[np.int64]
     numbers: NDArray[np.int64]
     starts: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Having:
+    """Cards that have what was looked for: places and weights of one thing after another, ascending, and how many cards
+    have each."""
+
+    places: NDArray[np.int64]
+    weights: NDArray[np.uint8]
+    counts: list[int]
+
+    def spread(self, values: Sequence[int]) -> NDArray[np.int64]:
+        """A value for each place, given one for each thing that was looked for."""
+        return np.repeat(np.asarray(values, np.int64), np.asarray(self.counts, np.int64))
 
 
 Ending = tuple[int, CardKey | None]
@@ -79,6 +95,13 @@ class View:
     def visible(self) -> NDArray[np.bool_]:
         """Cards that the reader may read and that are live at the revision."""
         return self.readable & ~self._ended(SUPERSEDED)
+
+    @cached_property
+    def _shown(self) -> NDArray[np.bool_]:
+        """`visible`, as far as the index goes: it may be ahead of the revision."""
+        shown = np.zeros(len(self.index), np.bool_)
+        shown[: self.count] = self.visible
+        return shown
 
     @cached_property
     def visible_count(self) -> int:
@@ -183,6 +206,11 @@ class View:
         """The ordinal of a place."""
         return int(self.column("ordinals")[place])
 
+    @cached_property
+    def demanding(self) -> NDArray[np.int64]:
+        """Places of open obligations and constraints, ascending."""
+        return np.flatnonzero(self.open_obligations() | self.constraints())
+
     def open_obligations(self) -> NDArray[np.bool_]:
         """Visible obligations that nothing has resolved by the revision."""
         return self._of_kind(Kind.OBLIGATION) & ~self._ended(RESOLVED)
@@ -191,13 +219,13 @@ class View:
         """Visible constraints."""
         return self._of_kind(Kind.CONSTRAINT)
 
-    def with_label(self, hashed: int, mask: int) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
-        """(places, weights) of visible cards that carry a label; `mask` is TOPIC, ENTITY or CLAIM of the index."""
-        return self._seen(*self.index.labels.find(hashed ^ mask))
+    def with_labels(self, hashes: Sequence[int], mask: int) -> Having:
+        """Visible cards that carry these labels; `mask` is TOPIC, ENTITY or CLAIM of the index."""
+        return self._seen(*self.index.labels.find([hashed ^ mask for hashed in hashes]))
 
-    def with_term(self, hashed: int) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
-        """(places, weights) of visible cards that have a term."""
-        return self._seen(*self.index.terms.find(hashed))
+    def with_terms(self, hashes: Sequence[int]) -> Having:
+        """Visible cards that have these terms."""
+        return self._seen(*self.index.terms.find(hashes))
 
     def _of_kind(self, kind: Kind) -> NDArray[np.bool_]:
         kinds: NDArray[np.bool_] = self.column("kinds") == kind
@@ -231,14 +259,14 @@ class View:
         by = int(self.index.array("ended_by")[rows[0]])
         return int(self.index.array("ended_revisions")[rows[0]]), None if by == NO_CARD else self.index.key(by)
 
-    def _seen(
-        self, places: NDArray[np.uint32], weights: NDArray[np.uint8]
-    ) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
-        if len(places) and int(places[-1]) >= self.count:
-            there = int(np.searchsorted(places, self.count))
-            places, weights = places[:there], weights[:there]
-        seen = self.visible[places]
-        return (places, weights) if seen.all() else (places[seen], weights[seen])
+    def _seen(self, cards: NDArray[np.uint32], weights: NDArray[np.uint8], counts: list[int]) -> Having:
+        places = cards.astype(np.int64)
+        seen = self._shown[places]
+        if seen.all():
+            return Having(places=places, weights=weights, counts=counts)
+        ends = list(accumulate(counts, initial=0))
+        shown = [int(np.count_nonzero(seen[start:end])) for start, end in pairwise(ends)]
+        return Having(places=places[seen], weights=weights[seen], counts=shown)
 
     def _place(self, owner: str, card_id: str) -> int | None:
         """The card of this name, where it is there by the revision and readable."""

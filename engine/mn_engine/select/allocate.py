@@ -18,7 +18,7 @@ from mn_engine.recall.required import demanded
 from mn_engine.recall.view import View
 from mn_engine.select.coverage import coverage
 from mn_engine.select.cursor import START, Position
-from mn_engine.select.filling import Filling
+from mn_engine.select.filling import Filling, looked_at
 from mn_engine.select.partition import check_required
 from mn_engine.select.pool import Pool
 from mn_engine.select.sizes import required_sizes
@@ -60,20 +60,21 @@ def select(
 
     Required items stand on every page. Raises NeedsPartition where they do not fit the budget (invariant 2).
     """
-    places = np.asarray([view.place(ordinal) for ordinal, _ in required], np.uint32)
+    places = np.asarray([view.place(ordinal) for ordinal, _ in required], np.int64)
     must = tuple(_required(view, places, required))
-    check_required(view, must, budget_bytes, standing=demanded(view, decision)[places])
+    check_required(view, must, budget_bytes, standing=np.isin(places, demanded(view, decision)))
     room = budget_bytes - packet_size([0, *(item.size for item in must)])  # for sizes of items, at least one
     stances = stances_toward(view, decision)
-    pool = Pool(view, ranking, required=places, stances=stances)
-    page = Filling(pool, room=room, slots=PACKET_ITEMS_MAX - len(must), position=cursor or START)
+    position = cursor or START
+    pool = Pool(view, ranking, required=places, stances=stances, arranged=looked_at(position))
+    page = Filling(pool, room=room, slots=PACKET_ITEMS_MAX - len(must), position=position)
     page.fill(Role.OPPOSING_SHARE, limit=_share(room, shares.opposing), stances=OPPOSING)
     page.fill(Role.SUPPORTING_SHARE, limit=_share(room, shares.supporting), stances=SUPPORTING)
     page.fill(Role.RANKED, limit=room)
     taken = np.zeros(len(pool), np.bool_)
     taken[[rank for rank, _ in page.taken()]] = True
     return Selection(
-        items=(*must, *(_chosen(view, pool, rank, role) for rank, role in page.taken())),
+        items=(*must, *_chosen(view, pool, page)),
         coverage=coverage(
             stances=pool.stances,
             kinds=pool.kinds,
@@ -87,22 +88,21 @@ def select(
 
 
 def _required(
-    view: View, places: np.ndarray[tuple[int], np.dtype[np.uint32]], named: list[tuple[int, Role]]
+    view: View, places: np.ndarray[tuple[int], np.dtype[np.int64]], named: list[tuple[int, Role]]
 ) -> Iterator[Chosen]:
     sizes = required_sizes(view, places, [role for _, role in named])
     for (ordinal, role), size in zip(named, sizes.tolist(), strict=True):
         yield Chosen(ordinal=ordinal, role=role, size=size, retrievers=("required",))
 
 
-def _chosen(view: View, pool: Pool, rank: int, role: Role) -> Chosen:
-    return Chosen(
-        ordinal=view.ordinal(int(pool.places[rank])),
-        role=role,
-        size=int(pool.sizes[rank]),
-        rank=int(pool.ranks[rank]),
-        score=int(pool.scores[rank]),
-        retrievers=retrievers(int(pool.found_by[rank])),
-    )
+def _chosen(view: View, pool: Pool, page: Filling) -> Iterator[Chosen]:
+    taken = list(page.taken())
+    at = np.asarray([rank for rank, _ in taken], np.int64)
+    told = (view.column("ordinals")[pool.places[at]], pool.sizes[at], pool.ranks[at], pool.scores[at], pool.found_by[at])
+    for (_, role), ordinal, size, rank, score, found_by in zip(taken, *(one.tolist() for one in told), strict=True):
+        yield Chosen(
+            ordinal=ordinal, role=role, size=size, rank=rank, score=score, retrievers=retrievers(found_by)
+        )
 
 
 def _share(room: int, share: float) -> int:

@@ -32,9 +32,12 @@ class Filling:
         self._slots = slots
         self._room_ever = max(room, position.room)
         self._end = min(position.end, len(pool))
-        self._unserved = _unserved(pool, position)
-        self._fits = self._unserved & (pool.sizes <= room)
-        self._horizon = _horizon(self._fits)
+        horizon = self._look(position)
+        if horizon is None:  # so many do not fit that those which do begin behind what is in order
+            pool.arrange(len(pool))
+            horizon = self._look(position)
+            assert horizon is not None
+        self._horizon = horizon
         """Cards from here on are not considered by this page."""
         self._used = 0
         self._taken: dict[int, Role] = {}
@@ -43,15 +46,16 @@ class Filling:
         """Takes cards of these stances for `role`, in order, while they fit into `limit` and the room that is left."""
         pool = self._pool
         left = min(limit, self._room - self._used)
-        wanted = self._fits & np.isin(_STANCES, stances)[pool.stances]
-        wanted[self._horizon :] = False
+        near = slice(self._horizon)
+        wanted = self._fits[near] & np.isin(_STANCES, stances)[pool.stances[near]]
         wanted[list(self._taken)] = False
-        for window, smallest in _smallest(pool.sizes, wanted):
-            if smallest > left:
+        for window, smallest in _smallest(pool.sizes[near], wanted):
+            if smallest > left or len(self._taken) == self._slots:
                 continue
-            for rank in pool.order.window(window):
-                size = int(pool.sizes[rank])
-                if wanted[rank] and size <= left and len(self._taken) < self._slots:
+            ranks = np.asarray(pool.order.window(window))
+            ranks = ranks[wanted[ranks]]
+            for rank, size in zip(ranks.tolist(), pool.sizes[ranks].tolist(), strict=True):
+                if size <= left and len(self._taken) < self._slots:
                     self._taken[rank] = role
                     self._used += size
                     left -= size
@@ -66,7 +70,8 @@ class Filling:
     def left(self) -> Mapping[Left, NDArray[np.bool_]]:
         """The cards that are not in the page, by reason: every card of the pool is taken or left, once."""
         waiting = self._waiting()
-        beyond = np.arange(len(self._pool)) >= self._horizon
+        beyond = np.ones(len(self._pool), np.bool_)
+        beyond[: self._horizon] = False
         return {
             Left.BUDGET: waiting & ~beyond,
             Left.OVERSIZE: self._unserved & ~self._fits,
@@ -95,10 +100,23 @@ class Filling:
             )
         return Position(end=end, skipped=tuple(skipped), room=self._room_ever)
 
+    def _look(self, position: Position) -> int | None:
+        """Sees what is unserved and what fits, and answers the horizon; None where it is behind what is in order."""
+        pool = self._pool
+        self._unserved = _unserved(pool, position)
+        self._fits = self._unserved & (pool.sizes <= self._room)
+        return _horizon(self._fits, pool.arranged)
+
     def _waiting(self) -> NDArray[np.bool_]:
         waiting = self._fits.copy()
         waiting[list(self._taken)] = False
         return waiting
+
+
+def looked_at(position: Position) -> int:
+    """How many of a pool's cards a page looks at in order, unless many do not fit: those served, those considered, and
+    the window in which it sees that there are more."""
+    return position.end + CANDIDATES_MAX + DIVERSITY_WINDOW
 
 
 def _unserved(pool: Pool, position: Position) -> NDArray[np.bool_]:
@@ -108,12 +126,16 @@ def _unserved(pool: Pool, position: Position) -> NDArray[np.bool_]:
     return unserved
 
 
-def _horizon(fits: NDArray[np.bool_]) -> int:
-    """The end of the last whole window up to which no more than CANDIDATES_MAX cards fit."""
+def _horizon(fits: NDArray[np.bool_], arranged: int) -> int | None:
+    """The end of the last whole window up to which no more than CANDIDATES_MAX cards fit; None where it may be beyond
+    the first `arranged`."""
     if not len(fits):
         return 0
-    counts = np.cumsum(np.add.reduceat(fits.astype(np.int64), np.arange(0, len(fits), DIVERSITY_WINDOW)))
+    starts = np.arange(0, arranged, DIVERSITY_WINDOW)
+    counts = np.cumsum(np.add.reduceat(fits[:arranged].astype(np.int64), starts))
     windows = int(np.searchsorted(counts, CANDIDATES_MAX, "right"))
+    if windows == len(counts) and arranged < len(fits):
+        return None
     return min(windows * DIVERSITY_WINDOW, len(fits))
 
 

@@ -19,12 +19,16 @@ from mn_engine.store.port import Store
 
 INDEX_BYTES_MAX: Final = 1 << 30
 """All indexes together; the one in use is kept even where it alone is larger."""
+_VIEWS_MAX: Final = 8
+"""Views kept of one run: some 25 bytes a card each, once it has been asked for conversations."""
 
 
 @dataclass(slots=True)
 class _Slot:
     lock: threading.Lock = field(default_factory=threading.Lock)
     index: RunIndex = field(default_factory=RunIndex.empty)
+    views: OrderedDict[tuple[Scope, int], View] = field(default_factory=OrderedDict)
+    """Views of `index`, least recently used out first."""
     dropped: bool = False
 
 
@@ -38,8 +42,17 @@ class Indexes:
         self._slots: OrderedDict[str, _Slot] = OrderedDict()
 
     def view(self, scope: Scope, revision: int) -> View:
-        """What `scope` sees of its run at `revision`."""
-        return View(self.at_least(scope.run_key, revision), scope, revision)
+        """What `scope` sees of its run at `revision`. Those who ask alike share a view and what it has worked out."""
+        index = self.at_least(scope.run_key, revision)
+        views = self._slot(scope.run_key).views
+        with self._lock:
+            view = views.get((scope, revision))
+            if view is None or view.index is not index:
+                view = views[scope, revision] = View(index, scope, revision)
+            views.move_to_end((scope, revision))
+            while len(views) > _VIEWS_MAX:
+                views.popitem(last=False)
+            return view
 
     def at_least(self, run_key: str, revision: int) -> RunIndex:
         """An index of the run that covers `revision`."""
@@ -52,6 +65,8 @@ class Indexes:
                     index = self._caught_up(run_key, index, revision)
                     if not slot.dropped:
                         slot.index = index
+                        with self._lock:
+                            slot.views.clear()  # they hold the index before this one
             self._shrink(run_key)
         return index
 

@@ -56,7 +56,7 @@ def test_large_additions_are_sorted_piece_by_piece_as_they_are_asked(monkeypatch
     assert 1 < len(pieces) == len(postings._segments) <= 8
     sorted_pieces, answers = [], set()
     for _ in range(9 * len(pieces)):
-        answers.add(str(postings.find(3)))
+        answers.add(str(postings.find([3])))
         sorted_pieces.append(sum(isinstance(piece._now, Sorted) for piece in pieces))
     assert sorted_pieces == sorted(sorted_pieces)
     assert set(sorted_pieces) == set(range(len(pieces) + 1)), "never two at once"
@@ -75,7 +75,7 @@ def check_postings(added: list[list[int]]) -> None:
         seen.append((postings, {hashed: list(found) for hashed, found in expected.items()}))
     for snapshot, wanted in seen:
         for hashed in range(7):
-            cards, weights = snapshot.find(hashed)
+            cards, weights, _ = snapshot.find([hashed])
             assert list(zip(cards.tolist(), weights.tolist(), strict=True)) == wanted.get(hashed, [])
 
 
