@@ -44,8 +44,10 @@ class Postings:
     def find(self, hashes: Sequence[int]) -> tuple[NDArray[np.uint32], NDArray[np.uint8], list[int]]:
         """(cards, weights) of the hashes, one hash's after another's and ascending by card, and how many each has."""
         wanted = np.asarray(hashes, np.uint32)
-        segments = [found for segment in self._segments if (found := segment.find(wanted))]
-        pieces = [[found[place] for found in segments if place in found] for place in range(len(wanted))]
+        pieces: list[list[Found]] = [[] for _ in hashes]
+        for segment in self._segments:
+            for place, found in segment.find(wanted).items():
+                pieces[place].append(found)
         counts = [sum(len(cards) for cards, _ in some) for some in pieces]
         flat = [piece for some in pieces for piece in some] or [_NOTHING]
         return np.concatenate([cards for cards, _ in flat]), np.concatenate([weights for _, weights in flat]), counts

@@ -20,11 +20,11 @@ from mn_engine.recall.analysis import Query, analyse_names, analyse_query, claim
 from mn_engine.recall.best import smallest
 from mn_engine.recall.bm25 import WEIGHT_MAX, idf
 from mn_engine.recall.embedder import Embedder
-from mn_engine.recall.index import CLAIM, ENTITY, TOPIC
+from mn_engine.recall.index import CLAIM, ENTITY, NO_CARD, TOPIC
 from mn_engine.recall.lexicon import Lexicon, Neighbour
 from mn_engine.recall.segments import CARD_BITS
 from mn_engine.recall.vectors import COSINE_BITS, cosines
-from mn_engine.recall.view import Having, View
+from mn_engine.recall.view import THREAD_GAP, Having, View
 
 RETRIEVERS: Final = ("lexical", "topic", "claim", "entity", "recent", "related", "adjacent")
 """Bit i of a card's retriever byte says that RETRIEVERS[i] found it: by the question's words, by a label, because there
@@ -46,6 +46,7 @@ _MEANING_WORTH: Final = 512
 """What a card at cosine 1 is worth beside the best by words and labels, in 1024ths."""
 _NEIGHBOUR_SHARES: Final = ((1, 512), (2, 256))
 """(distance in the conversation, what is heard of a score there, in 1024ths)."""
+assert max(distance for distance, _ in _NEIGHBOUR_SHARES) <= THREAD_GAP
 _THREAD_SHARE: Final = 307
 _THREAD_BEST: Final = 3
 """A conversation's best scores add their mean times this to each member that scores or hears a neighbour, in
@@ -130,7 +131,7 @@ def rank(view: View, decision: Decision, embedder: Embedder) -> Ranking:
     if decision.kinds:
         wanted = np.isin(_KINDS, list(decision.kinds))[view.column("kinds")]
         found_by[~wanted] = 0
-    return Ranking(np.flatnonzero(found_by), scores, found_by)
+    return Ranking(np.flatnonzero(found_by != 0), scores, found_by)
 
 
 @cache
@@ -199,7 +200,7 @@ def _score_meaning(view: View, meant: NDArray[np.int8], scores: NDArray[np.int64
     """Adds what the best cards' vectors say to what their words say."""
     if not meant.any():
         return
-    found = np.flatnonzero(scores)
+    found = np.flatnonzero(scores != 0)
     if len(found) > _MEANT_MAX:
         found = ~smallest(~(scores[found] << CARD_BITS | found), _MEANT_MAX) & ((1 << CARD_BITS) - 1)
     near = np.maximum(cosines(view.index.vectors(found), meant), 0)
@@ -207,33 +208,39 @@ def _score_meaning(view: View, meant: NDArray[np.int8], scores: NDArray[np.int64
 
 
 def _heard(view: View, scores: NDArray[np.int64], found_by: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Scores to which those of the same conversation have added: a turn says little without what it answers."""
+    """Scores to which those of the same conversation have added: a turn says little without what it answers.
+
+    What it costs goes by the cards that score, not by the length of conversations.
+    """
     threads = view.threads
-    if not len(threads.members):
-        return scores
-    own = scores[threads.members]
-    heard = own.copy()
+    scored = np.flatnonzero(scores != 0)
+    slots = threads.slots[scored].astype(np.int64)
+    scored, slots = scored[slots != NO_CARD], slots[slots != NO_CARD]
+    heard = np.zeros(len(threads.places), np.int64)
+    heard[slots] = own = scores[scored]
     for distance, share in _NEIGHBOUR_SHARES:
         lent = own * share >> 10
-        together = threads.numbers[distance:] == threads.numbers[:-distance]
-        heard[distance:] += lent[:-distance] * together
-        heard[:-distance] += lent[distance:] * together
-    at = np.flatnonzero(heard)
-    heard[at] += _pooled(heard, threads.starts)[threads.numbers[at]] * _THREAD_SHARE >> 10
-    found_by[threads.members[at[own[at] == 0]]] |= _ADJACENT
-    scores[threads.members] = heard
+        np.add.at(heard, slots + distance, lent)
+        np.add.at(heard, slots - distance, lent)
+    hearing = np.flatnonzero((heard != 0) & (threads.places != NO_CARD))
+    places, heard = threads.places[hearing].astype(np.int64), heard[hearing]
+    found_by[places[scores[places] == 0]] |= _ADJACENT
+    scores[places] = heard + (_pooled(heard, threads.numbers[hearing]) * _THREAD_SHARE >> 10)
     return scores
 
 
-def _pooled(scores: NDArray[np.int64], starts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The mean of the best _THREAD_BEST scores of each thread."""
+def _pooled(scores: NDArray[np.int64], numbers: NDArray[np.int32]) -> NDArray[np.int64]:
+    """The mean of a thread's best _THREAD_BEST scores, for each score; `numbers` say whose it is, ascending."""
+    starts = np.flatnonzero(np.diff(numbers, prepend=np.int32(-1)))
+    if not len(starts):
+        return scores
     left = scores << CARD_BITS | np.arange(len(scores))  # distinct, so that a best one says where it stands
     total = np.zeros(len(starts), np.int64)
     for _ in range(_THREAD_BEST):
         best = np.maximum.reduceat(left, starts)
         total += best >> CARD_BITS
         left[best & ((1 << CARD_BITS) - 1)] = 0
-    return total // _THREAD_BEST
+    return np.repeat(total // _THREAD_BEST, np.diff(starts, append=len(scores)))
 
 
 def _score_named(view: View, focus: str, scores: NDArray[np.int64]) -> None:

@@ -30,14 +30,21 @@ _PAUSE_MICROSECONDS: Final = 30 * 60 * 1_000_000
 """A conversation ends where nothing more happens for half an hour."""
 
 
+THREAD_GAP: Final = 2
+"""How far neighbours in a conversation are heard."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Threads:
-    """Visible cards that belong to conversations of at least two: their places ascending, the number of each one's
-    conversation (from 0 up), and where each conversation starts."""
+    """Conversations of at least two visible cards, laid out in one row: members ascending, and THREAD_GAP empty slots
+    before, between and behind conversations, so that nobody within that distance is of another one."""
 
-    members: NDArray[np.int64]
-    numbers: NDArray[np.int64]
-    starts: NDArray[np.int64]
+    slots: NDArray[np.int32]
+    """The slot of each card; NO_CARD where it is in no conversation."""
+    places: NDArray[np.int32]
+    """The card in each slot; NO_CARD in the gaps."""
+    numbers: NDArray[np.int32]
+    """The conversation of each slot, from 0 up, ascending; those of the gaps say nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,9 +125,17 @@ class View:
         joined = close & known & np.concatenate((np.zeros(min(len(places), 1), np.bool_), known[:-1]))
         joined[:1] = False
         inside = joined | np.append(joined[1:], np.zeros(min(len(places), 1), np.bool_))
-        starts = np.flatnonzero(~joined[inside])
+        members = places[inside]
         numbers = np.cumsum(~joined[inside]) - 1
-        return Threads(members=places[inside], numbers=numbers, starts=starts)
+        at = np.arange(len(members)) + THREAD_GAP * (numbers + 1)
+        length = int(at[-1]) + 1 + THREAD_GAP if len(at) else 0
+        slots = np.full(self.count, NO_CARD, np.int32)
+        slots[members] = at
+        in_slot = np.full(length, NO_CARD, np.int32)
+        in_slot[at] = members
+        of_slot = np.zeros(length, np.int32)
+        of_slot[at] = numbers
+        return Threads(slots=slots, places=in_slot, numbers=of_slot)
 
     def resolve(self, ref: str, *, live: bool = True) -> int:
         """The ordinal of the card that the reader calls `ref`.

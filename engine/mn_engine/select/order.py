@@ -86,9 +86,11 @@ def marginal_utilities(
 
 def similarities(sketches: NDArray[np.uint32]) -> NDArray[np.int64]:
     """Jaccard similarity of every two sketches, in 1024ths; of a sketch with itself it says nothing."""
-    shared = np.zeros((len(sketches), len(sketches)), np.uint8)
+    shape = (len(sketches), len(sketches))
+    shared, count, both = np.zeros(shape, np.uint8), np.empty(shape, np.uint8), np.empty(shape, np.uint64)
     for column in _bit_rows(sketches).T:
-        shared += np.bitwise_count(column[:, None] & column)
+        np.bitwise_and(column[:, None], column, out=both)
+        shared += np.bitwise_count(both, out=count)
     filled = np.count_nonzero(sketches != NO_TERM, axis=1).astype(np.float32)
     joined = np.maximum(filled[:, None] + filled - shared, 1)
     # Single precision is exact here: the numbers are small, and a quotient that is not whole is far from one that is.
