@@ -40,9 +40,7 @@ def run(config: Config, root: Path, output: Path) -> list[str]:
     if not root.is_dir():
         raise InvalidInput(f"{root} is no folder", field="data")
     data = Data(root)
-    asked = Asked(
-        data=data, systems=systems(config.peers), settings=config.settings, seed=config.seed, progress=_tell
-    )
+    asked = Asked(data=data, systems=systems(config.peers), settings=config.settings, seed=config.seed, progress=_tell)
     rows: list[Row] = []
     absent: list[str] = []
     try:

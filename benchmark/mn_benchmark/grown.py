@@ -101,7 +101,9 @@ def record(store: Store, texts: Iterator[str], count: int, embedder: Embedder, s
     times = _times(rng)
     for start in range(0, plain, _BULK_CARDS):
         owner = _OWNERS[start // _BULK_CARDS % len(_OWNERS)]
-        drawn = [_card(rng, at, owner, next(texts), next(times)) for at in range(start, min(start + _BULK_CARDS, plain))]
+        drawn = [
+            _card(rng, at, owner, next(texts), next(times)) for at in range(start, min(start + _BULK_CARDS, plain))
+        ]
         columns = zip(*map(bulk_row, _prepared(drawn, embedder)), strict=True)
         arrays = [pa.array(column, type=item.type) for column, item in zip(columns, BULK_CARDS, strict=True)]
         table = pa.Table.from_arrays(arrays, schema=BULK_CARDS)

@@ -14,7 +14,8 @@ from mn_benchmark.systems import Open
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The data, the systems to compare, the suite's settings, the seed of what it draws, and somebody to tell how far it is."""
+    """The data, the systems to compare, the suite's settings, the seed of what it draws, and somebody to tell how far
+    it is."""
 
     data: Data
     systems: Mapping[str, Open]

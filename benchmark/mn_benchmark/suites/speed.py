@@ -7,8 +7,8 @@ stop words up, ours leaves them out as its analysis does. A round asks each quer
 the median over the queries of ours by the median of tantivy's in the same round, and a row is the mean over the rounds.
 
 - `ratio_to_tantivy`: view, rank, required and select with a budget of PACKET_BYTES. The cases `common-term` and
-  `content-term` are the full default plan with the real embedder, `lexical common-term` and `lexical content-term`
-  words and labels alone.
+  `content-term` are the full default plan: the real embedder, and neighbours in conversations. `lexical common-term`
+  and `lexical content-term` are words and labels alone.
 - `p50_ms`: the medians behind these, of both systems.
 - `catch_up_ratio`: catching the index up after one new card, by that card's durable write to the DuckDB record.
 - `index_bytes_per_card` without vectors, `index_bytes_per_card_with_vectors`.
@@ -23,8 +23,11 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
+
+import numpy as np
 
 from mn_benchmark.data import Data
 from mn_benchmark.grown import READER, commit, one_card, questions, record, sentences, texts_of
@@ -36,14 +39,18 @@ from mn_engine.bootstrap import engine_over
 from mn_engine.domain.packets import Decision, Shares
 from mn_engine.recall.analysis import analyse_query
 from mn_engine.recall.embedder import Embedder, NoEmbedder
+from mn_engine.recall.index import NO_CARD
 from mn_engine.recall.rank import rank
 from mn_engine.recall.required import required
 from mn_engine.recall.vectors import DIMENSIONS
+from mn_engine.recall.view import Threads, View
 from mn_engine.select.allocate import Selection, select
 from mn_engine.service.engine import Engine
 from mn_engine.store.duckdb import DuckDBStore
 
 PACKET_BYTES: Final = 30_000
+Plan = tuple[Callable[[], View], Embedder]
+"""What is seen, and what makes vectors."""
 _PEER: Final = "tantivy"
 _HITS: Final = 200
 _SETTINGS: Final = {"cards": 100_000, "queries": 50, "rounds": 5}
@@ -95,11 +102,16 @@ def _queries(data: Data, count: int, seed: int) -> dict[str, list[str]]:
 def _compared(
     engine: Engine, peer: Any, queries: Mapping[str, Sequence[str]], rounds: int, progress: Callable[[str], None]
 ) -> Iterator[Sample]:
-    plans: dict[str, Embedder] = {"": engine.embedder(), "lexical ": NoEmbedder()}
-    for plan, embedder in plans.items():
+    revision = engine.store.run(READER.run_key).revision
+    apart = _Apart(engine.indexes.at_least(READER.run_key, revision), READER, revision)
+    plans: dict[str, Plan] = {
+        "": (lambda: engine.indexes.view(READER, revision), engine.embedder()),
+        "lexical ": (lambda: apart, NoEmbedder()),
+    }
+    for plan, (view, embedder) in plans.items():
         for case, asked in queries.items():
             progress(f"speed: {plan}{case}, {rounds} rounds of {len(asked)} queries")
-            ours, theirs = _medians(engine, embedder, peer, asked, rounds)
+            ours, theirs = _medians((view, embedder), peer, asked, rounds)
             ratios = [one / other for one, other in zip(ours, theirs, strict=True)]
             name = f"{plan}{case}"
             yield Sample(case=name, system=OURS, metric="ratio_to_tantivy", values=ratios, unit="ratio")
@@ -109,24 +121,32 @@ def _compared(
                 )
 
 
-def _medians(
-    engine: Engine, embedder: Embedder, peer: Any, queries: Sequence[str], rounds: int
-) -> tuple[list[float], list[float]]:
+def _medians(plan: Plan, peer: Any, queries: Sequence[str], rounds: int) -> tuple[list[float], list[float]]:
     """A round's medians in seconds, of us and of the peer. A first round, which warms caches, is left out."""
     ours, theirs = [], []
     for _ in range(rounds + 1):
         one, other = [], []
         for query in queries:
-            one.append(_timed(lambda: _selected(engine, query, embedder)))  # noqa: B023  (called at once)
+            one.append(_timed(lambda: _selected(plan, query)))  # noqa: B023  (called at once)
             other.append(_timed(lambda: peer.hits(query, _HITS)))  # noqa: B023
         ours.append(statistics.median(one))
         theirs.append(statistics.median(other))
     return ours[1:], theirs[1:]
 
 
-def _selected(engine: Engine, focus: str, embedder: Embedder) -> Selection:
+class _Apart(View):
+    """A view in which no card hears another."""
+
+    @cached_property
+    def threads(self) -> Threads:
+        none = np.zeros(0, np.int32)
+        return Threads(slots=np.full(self.count, NO_CARD, np.int32), places=none, numbers=none)
+
+
+def _selected(plan: Plan, focus: str) -> Selection:
     decision = Decision(focus=focus)
-    view = engine.indexes.view(READER, engine.store.run(READER.run_key).revision)
+    opened, embedder = plan
+    view = opened()
     return select(
         view,
         decision,

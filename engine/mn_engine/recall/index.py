@@ -135,14 +135,14 @@ class RunIndex:
         """The card with this ordinal, which must be there."""
         return int(np.searchsorted(self.array("ordinals"), ordinal))
 
-    def sketches(self, places: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    def sketches(self, places: NDArray[Any]) -> NDArray[np.uint32]:
         """The cards' smallest term hashes: a row of SKETCH a card, ascending, padded with NO_TERM."""
-        rows: NDArray[np.uint32] = self.array("sketches").reshape(-1, SKETCH)[places]
+        rows: NDArray[np.uint32] = self.array("sketches").reshape(-1, SKETCH).take(places, axis=0)
         return rows
 
     def vectors(self, places: NDArray[Any]) -> NDArray[np.int8]:
         """The cards' vectors, a row each."""
-        rows: NDArray[np.int8] = self.array("vectors").reshape(-1, DIMENSIONS)[places]
+        rows: NDArray[np.int8] = self.array("vectors").reshape(-1, DIMENSIONS).take(places, axis=0)
         return rows
 
     def id_lengths(self, places: NDArray[np.uint32]) -> NDArray[np.int64]:

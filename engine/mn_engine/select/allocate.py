@@ -98,11 +98,15 @@ def _required(
 def _chosen(view: View, pool: Pool, page: Filling) -> Iterator[Chosen]:
     taken = list(page.taken())
     at = np.asarray([rank for rank, _ in taken], np.int64)
-    told = (view.column("ordinals")[pool.places[at]], pool.sizes[at], pool.ranks[at], pool.scores[at], pool.found_by[at])
+    told = (
+        view.column("ordinals")[pool.places[at]],
+        pool.sizes[at],
+        pool.ranks[at],
+        pool.scores[at],
+        pool.found_by[at],
+    )
     for (_, role), ordinal, size, rank, score, found_by in zip(taken, *(one.tolist() for one in told), strict=True):
-        yield Chosen(
-            ordinal=ordinal, role=role, size=size, rank=rank, score=score, retrievers=retrievers(found_by)
-        )
+        yield Chosen(ordinal=ordinal, role=role, size=size, rank=rank, score=score, retrievers=retrievers(found_by))
 
 
 def _share(room: int, share: float) -> int:

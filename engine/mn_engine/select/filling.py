@@ -8,6 +8,7 @@ to a later page, first. While something is left that fits, a page serves somethi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import groupby
 from typing import Any, Final
 
 import numpy as np
@@ -52,19 +53,30 @@ class Filling:
         for window, smallest in _smallest(pool.sizes[near], wanted):
             if smallest > left or len(self._taken) == self._slots:
                 continue
-            ranks = np.asarray(pool.order.window(window))
-            ranks = ranks[wanted[ranks]]
+            ranks = self._candidates(window, wanted, left)
             for rank, size in zip(ranks.tolist(), pool.sizes[ranks].tolist(), strict=True):
                 if size <= left and len(self._taken) < self._slots:
                     self._taken[rank] = role
                     self._used += size
                     left -= size
 
+    def _candidates(self, window: int, wanted: NDArray[np.bool_], left: int) -> NDArray[np.int64]:
+        """The ranks in a window that are wanted and may fit, as they are offered; one alone needs no order."""
+        start = window * DIVERSITY_WINDOW
+        part = slice(start, start + DIVERSITY_WINDOW)
+        fitting = wanted[part] & (self._pool.sizes[part] <= left)
+        if np.count_nonzero(fitting) == 1:
+            return start + np.flatnonzero(fitting)
+        ranks = np.asarray(self._pool.order.window(window), np.int64)
+        found: NDArray[np.int64] = ranks[fitting[ranks - start]]
+        return found
+
     def taken(self) -> Iterator[tuple[int, Role]]:
         """(rank, role) of what the page holds, in the order in which cards are offered, whatever their role."""
-        for window in sorted({rank // DIVERSITY_WINDOW for rank in self._taken}):
-            for rank in self._pool.order.window(window):
-                if rank in self._taken:
+        for window, taken in groupby(sorted(self._taken), key=lambda rank: rank // DIVERSITY_WINDOW):
+            ranks = set(taken)
+            for rank in self._pool.order.window(window) if len(ranks) > 1 else ranks:
+                if rank in ranks:
                     yield rank, self._taken[rank]
 
     def left(self) -> Mapping[Left, NDArray[np.bool_]]:

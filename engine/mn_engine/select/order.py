@@ -8,7 +8,7 @@ throughout.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +33,7 @@ _PICKED: Final = -1
 class Order:
     """The order of ranked cards, worked out window by window as far as it is asked for."""
 
-    def __init__(
-        self, view: View, places: NDArray[np.uint32], scores: NDArray[np.int64], sizes: NDArray[np.int64]
-    ) -> None:
+    def __init__(self, view: View, places: NDArray[Any], scores: NDArray[np.int64], sizes: NDArray[np.int64]) -> None:
         self._view = view
         self._places = places
         self._scores = scores
@@ -92,9 +90,13 @@ def similarities(sketches: NDArray[np.uint32]) -> NDArray[np.int64]:
         np.bitwise_and(column[:, None], column, out=both)
         shared += np.bitwise_count(both, out=count)
     filled = np.count_nonzero(sketches != NO_TERM, axis=1).astype(np.float32)
-    joined = np.maximum(filled[:, None] + filled - shared, 1)
+    joined = filled[:, None] + filled
+    joined -= shared
+    np.maximum(joined, 1, out=joined)
     # Single precision is exact here: the numbers are small, and a quotient that is not whole is far from one that is.
-    return (np.float32(_REDUNDANCY_ONE) * shared / joined).astype(np.int64)
+    quotients = np.float32(_REDUNDANCY_ONE) * shared
+    quotients /= joined
+    return quotients.astype(np.int64)
 
 
 def _bit_rows(sketches: NDArray[np.uint32]) -> NDArray[np.uint64]:

@@ -35,13 +35,16 @@ class Pool:
     def arrange(self, count: int) -> None:
         """Puts at least `count` cards in order."""
         ordered = self._ranking.ordered(count + len(self._required))
-        kept = ~np.isin(ordered.places, self._required) if len(self._required) else np.ones(len(self._ranking), np.bool_)
+        kept = (
+            ~np.isin(ordered.places, self._required) if len(self._required) else np.ones(len(self._ranking), np.bool_)
+        )
         self.arranged = min(count, int(np.count_nonzero(kept)))
         self.ranks = np.flatnonzero(kept) + 1
         """Their places in the ranking as an answer tells it: from 1, required cards counted."""
         self.places = ordered.places[kept]
-        self.scores = ordered.scores[kept]
-        self.found_by = ordered.found_by[kept]
+        self.scores = ordered.scores[kept[: len(ordered.scores)]]
+        self.found_by = ordered.found_by[kept[: len(ordered.scores)]]
+        """Scores and retriever bits, of those that are in order."""
         self.sizes = item_sizes(self._view, self.places)
         self.stances = self._stances[self.places]
         self.kinds = self._view.column("kinds")[self.places]

@@ -19,8 +19,8 @@ from mn_engine.store.port import Store
 
 INDEX_BYTES_MAX: Final = 1 << 30
 """All indexes together; the one in use is kept even where it alone is larger."""
-_VIEWS_MAX: Final = 8
-"""Views kept of one run: some 25 bytes a card each, once it has been asked for conversations."""
+_VIEWS_MAX: Final = 4
+"""Views kept of one run: some 15 bytes a card each."""
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mn_engine.recall import postings as postings_module
+from mn_engine.recall.best import smallest
 from mn_engine.recall.growing import Growing
 from mn_engine.recall.lookup import Lookup
 from mn_engine.recall.postings import Postings
@@ -107,3 +108,12 @@ def test_segments_stay_few() -> None:
         lookup = lookup.extended(one.astype(np.uint64), one)
     assert len(postings._segments) <= 11
     assert len(lookup._segments) <= 11
+
+
+@SAMPLE
+@given(st.integers(0, 3000), st.integers(0, 3200), st.integers(0, 2**32), st.booleans())
+def test_the_smallest_keys_are_those_of_a_whole_sort(keys: int, count: int, seed: int, ascending: bool) -> None:
+    """Also where the keys that are looked at first say nothing of the others."""
+    drawn = np.random.default_rng(seed).permutation(keys).astype(np.int64)
+    given_keys = np.sort(drawn) if ascending else drawn
+    assert smallest(given_keys, count).tolist() == sorted(drawn.tolist())[:count]
