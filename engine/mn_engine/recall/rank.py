@@ -240,9 +240,9 @@ def _heard(view: View, scores: NDArray[np.int64], found_by: NDArray[np.uint8]) -
 
 def _pooled(scores: NDArray[np.int64], numbers: NDArray[np.int32]) -> NDArray[np.int64]:
     """The mean of a thread's best _THREAD_BEST scores, for each score; `numbers` say whose it is, ascending."""
-    starts = np.flatnonzero(np.diff(numbers, prepend=np.int32(-1)))
-    if not len(starts):
+    if not len(scores):
         return scores
+    starts = np.append(0, np.flatnonzero(numbers[1:] != numbers[:-1]) + 1)
     left = scores << CARD_BITS | np.arange(len(scores))  # distinct, so that a best one says where it stands
     total = np.zeros(len(starts), np.int64)
     for _ in range(_THREAD_BEST):

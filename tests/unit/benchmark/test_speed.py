@@ -31,11 +31,12 @@ def test_each_figure_stands_beside_the_peers(tmp_path: Path, data: Path) -> None
     assert result.exit_code == 0, result.output
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     rows = {(one["case"], one["system"], one["metric"]) for one in report["rows"]}
-    cases = ("common-term", "content-term", "lexical common-term", "lexical content-term")
+    cases = [f"{plan}{case}" for plan in ("", "lexical ", "unshared ") for case in ("common-term", "content-term")]
     assert rows == {
         *((case, "membrane", "ratio_to_tantivy") for case in cases),
         *((case, system, "p50_ms") for case in cases for system in ("membrane", "tantivy")),
         ("all", "membrane", "catch_up_ratio"),
+        ("all", "membrane", "catch_up_longest_ms"),
         ("all", "membrane", "index_bytes_per_card"),
         ("all", "membrane", "index_bytes_per_card_with_vectors"),
     }
