@@ -35,8 +35,8 @@ def quantized(sums: NDArray[np.int64]) -> NDArray[np.int8]:
 
 
 def _roots(squares: NDArray[np.int64]) -> NDArray[np.int64]:
-    """floor(sqrt(x)), exactly, and 1 of 0: Newton's method from above."""
-    roots = np.maximum(squares, 1)
+    """floor(sqrt(x)), exactly, and 1 of 0: Newton's method from above. Where it starts moves no result."""
+    roots = np.sqrt(squares).astype(np.int64) + 1
     while True:
         better = np.maximum((roots + squares // roots) >> 1, 1)
         if (better >= roots).all():

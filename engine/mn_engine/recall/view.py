@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mn_contract.errors import InvalidInput, NotFound
+from mn_contract.limits import ID_BYTES_MAX
 from mn_contract.names import format_ref, parse_ref
 from mn_engine.domain.access import OPEN, Acl
 from mn_engine.domain.cards import CardKey, Kind, hash64, ordinal_of
@@ -30,6 +31,7 @@ _PAUSE_MICROSECONDS: Final = 30 * 60 * 1_000_000
 """A conversation ends where nothing more happens for half an hour."""
 
 
+assert ID_BYTES_MAX + 1 <= np.iinfo(np.uint8).max
 THREAD_GAP: Final = 2
 """How far neighbours in a conversation are heard."""
 
@@ -204,9 +206,14 @@ class View:
 
     def prefix_lengths(self, places: NDArray[Any]) -> NDArray[np.int64]:
         """Bytes that a reference has more than the id: the owner's name and a colon, where it is another's."""
+        return self._prefix_lengths[places].astype(np.int64)
+
+    @cached_property
+    def _prefix_lengths(self) -> NDArray[np.uint8]:
+        """See prefix_lengths; of each card. Names are short enough for a byte."""
         own = self.reader.principal
         prefixes = [0 if owner == own else len(owner) + 1 for owner, _ in self.index.readers]
-        lengths: NDArray[np.int64] = np.asarray(prefixes, np.int64)[self.column("reader_codes")[places]]
+        lengths: NDArray[np.uint8] = np.asarray(prefixes, np.uint8)[self.column("reader_codes")]
         return lengths
 
     def kind(self, ordinal: int) -> Kind:
