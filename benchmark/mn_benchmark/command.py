@@ -43,7 +43,12 @@ def run(config: Config, root: Path, output: Path) -> list[str]:
     rows: list[Row] = []
     absent: list[str] = []
     asked = Asked(
-        data=data, systems=systems(config.peers), settings=config.settings, progress=_tell, absent=absent.append
+        data=data,
+        systems=systems(config.peers),
+        settings=config.settings,
+        seed=config.seed,
+        progress=_tell,
+        absent=absent.append,
     )
     try:
         rows = [row(sample, seed=config.seed) for sample in suite(asked)]

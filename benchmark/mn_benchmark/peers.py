@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import bm25s
@@ -45,10 +45,10 @@ class Bm25s(_Peer):
 class Tantivy(_Peer):
     """tantivy with its English stemmer."""
 
-    def __init__(self, documents: Sequence[Document]) -> None:
+    def __init__(self, documents: Iterable[Document]) -> None:
         builder = tantivy.SchemaBuilder()
         builder.add_text_field("text", stored=False, tokenizer_name="en_stem")
-        builder.add_unsigned_field("place", stored=True, fast=True)
+        builder.add_integer_field("place", stored=True)
         self._index = tantivy.Index(builder.build())
         writer = self._index.writer(heap_size=_HEAP_BYTES, num_threads=1)
         for place, document in enumerate(documents):
@@ -60,6 +60,10 @@ class Tantivy(_Peer):
 
     def rank(self, question: str, limit: int) -> list[int]:
         """See Ranker."""
+        return [int(self._searcher.doc(address)["place"][0]) for _, address in self.hits(question, limit)]
+
+    def hits(self, question: str, limit: int) -> list[Any]:
+        """(score, address) of each hit, best first: the bare query, without reading documents."""
         query, _ = self._index.parse_query_lenient(question, ["text"])
-        hits = self._searcher.search(query, limit).hits
-        return [int(self._searcher.doc(address)["place"][0]) for _, address in hits]
+        found: list[Any] = self._searcher.search(query, limit).hits
+        return found

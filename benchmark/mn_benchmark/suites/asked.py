@@ -14,11 +14,13 @@ from mn_benchmark.systems import Open
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The data, the systems to compare, the suite's settings, and whom to tell how far it is and what is not there."""
+    """The data, the systems to compare, the suite's settings, the seed of what it draws, and whom to tell how far it is
+    and what is not there."""
 
     data: Data
     systems: Mapping[str, Open]
     settings: Mapping[str, Any]
+    seed: int
     progress: Callable[[str], None]
     absent: Callable[[str], None]
     """Takes a part of the data that is not there. Where none is, a suite raises NotFound."""

@@ -6,6 +6,7 @@ cards change no old weight; the inverse document frequency is fixed-point and co
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -39,6 +40,7 @@ def weights(counts: NDArray[np.uint8], lengths: NDArray[np.uint32], terms: Ragge
     return weighed
 
 
+@lru_cache(maxsize=1 << 16)
 def idf(cards: int, having: int) -> int:
     """log2((cards + 1) / (having + 1/2)) with IDF_BITS fraction bits; never below 1."""
     return max(log2_fixed(2 * (cards + 1)) - log2_fixed(2 * having + 1), 1)

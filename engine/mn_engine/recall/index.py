@@ -143,23 +143,27 @@ class RunIndex:
         """The card with this ordinal, which must be there."""
         return int(np.searchsorted(self.array("ordinals"), ordinal))
 
-    def sketches(self, places: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    def sketches(self, places: NDArray[Any]) -> NDArray[np.uint32]:
         """The cards' smallest term hashes: a row of SKETCH a card, ascending, padded with NO_TERM."""
-        rows: NDArray[np.uint32] = self.array("sketches").reshape(-1, SKETCH)[places]
+        rows: NDArray[np.uint32] = self.array("sketches").reshape(-1, SKETCH).take(places, axis=0)
         return rows
 
     def vectors(self, places: NDArray[Any]) -> NDArray[np.int8]:
         """The cards' vectors, a row each."""
-        rows: NDArray[np.int8] = self.array("vectors").reshape(-1, DIMENSIONS)[places]
+        rows: NDArray[np.int8] = self.array("vectors").reshape(-1, DIMENSIONS).take(places, axis=0)
         return rows
 
-    def labels_of(self, places: NDArray[Any]) -> NDArray[np.uint32]:
-        """The cards' topics and entities, as masked hashes, each once, ascending."""
-        ends, hashes = self.array("label_ends"), self.array("label_hashes")
-        starts = np.where(places > 0, ends[places.astype(np.int64) - 1], 0)
-        parts = [hashes[start:end] for start, end in zip(starts.tolist(), ends[places].tolist(), strict=True)]
-        found: NDArray[np.uint32] = np.unique(np.concatenate(parts)) if parts else hashes[:0]
-        return found
+    @property
+    def labelled(self) -> bool:
+        """Whether any card has a topic or an entity."""
+        return bool(len(self.array("label_hashes")))
+
+    def labels_of(self, place: int) -> list[int]:
+        """A card's topics and entities, as masked hashes."""
+        ends = self.array("label_ends")
+        start = int(ends[place - 1]) if place else 0
+        labels: list[int] = self.array("label_hashes")[start : int(ends[place])].tolist()
+        return labels
 
     def id_lengths(self, places: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Bytes of the cards' ids."""

@@ -7,6 +7,7 @@ sort themselves one after another as they are used, so that no single question w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +20,7 @@ _LARGE: Final = 1 << 19
 """From here on an addition is worth scanning first: sorting so many postings takes some 30 ms."""
 _PIECES_MAX: Final = 8
 _PATIENCE: Final = 8
-"""Questions before a large addition's first piece is sorted, and between one piece and the next."""
+"""Hashes that are asked for before a large addition's first piece is sorted, and between one piece and the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +41,16 @@ class Postings:
             packed = np.concatenate((kept.pop().packed(), packed))
         return Postings((*kept, Sorted.of(packed)))
 
-    def find(self, hashed: int) -> Found:
-        """(cards ascending, weights) of a hash."""
-        found = [segment.find(hashed) for segment in self._segments]
-        found = [some for some in found if len(some[0])] or found[:1] or [_NOTHING]
-        if len(found) == 1:
-            return found[0]
-        return np.concatenate([cards for cards, _ in found]), np.concatenate([weights for _, weights in found])
+    def find(self, hashes: Sequence[int]) -> tuple[NDArray[np.uint32], NDArray[np.uint8], list[int]]:
+        """(cards, weights) of the hashes, one hash's after another's and ascending by card, and how many each has."""
+        wanted = np.asarray(hashes, np.uint32)
+        pieces: list[list[Found]] = [[] for _ in hashes]
+        for segment in self._segments:
+            for place, found in segment.find(wanted).items():
+                pieces[place].append(found)
+        counts = [sum(len(cards) for cards, _ in some) for some in pieces]
+        flat = [piece for some in pieces for piece in some] or [_NOTHING]
+        return np.concatenate([cards for cards, _ in flat]), np.concatenate([weights for _, weights in flat]), counts
 
     @property
     def nbytes(self) -> int:

@@ -9,6 +9,7 @@ relevant, newest first. Ties are newest first, so every place is unique.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Final
 
 import numpy as np
@@ -17,14 +18,15 @@ from numpy.typing import NDArray
 from mn_engine.domain.cards import Kind
 from mn_engine.domain.packets import Decision
 from mn_engine.recall.analysis import Query, analyse_names, analyse_query, claim_hash, label_hash
+from mn_engine.recall.best import smallest
 from mn_engine.recall.bm25 import WEIGHT_MAX, idf
 from mn_engine.recall.embedder import Embedder
-from mn_engine.recall.index import CLAIM, ENTITY, TOPIC
+from mn_engine.recall.index import CLAIM, ENTITY, NO_CARD, TOPIC
 from mn_engine.recall.lexicon import Lexicon, Neighbour
-from mn_engine.recall.required import applies
+from mn_engine.recall.required import applying
 from mn_engine.recall.segments import CARD_BITS
 from mn_engine.recall.vectors import COSINE_BITS, cosines
-from mn_engine.recall.view import View
+from mn_engine.recall.view import THREAD_GAP, Having, View
 
 RETRIEVERS: Final = ("lexical", "topic", "claim", "entity", "recent", "related", "adjacent", "linked", "standing")
 """Bit i of a card's retriever bits says that RETRIEVERS[i] found it: by the question's words, by a label, because there
@@ -48,9 +50,11 @@ _MEANING_WORTH: Final = 512
 """What a card at cosine 1 is worth beside the best by words and labels, in 1024ths."""
 _NEIGHBOUR_SHARES: Final = ((1, 512), (2, 256))
 """(distance in the conversation, what is heard of a score there, in 1024ths)."""
+assert max(distance for distance, _ in _NEIGHBOUR_SHARES) <= THREAD_GAP
 _THREAD_SHARE: Final = 307
 _THREAD_BEST: Final = 3
-"""A conversation's best scores add their mean times this to each of its members, in 1024ths."""
+"""A conversation's best scores add their mean times this to each member that scores or hears a neighbour, in
+1024ths."""
 _CONTRADICTION_SHARE: Final = 896
 _RELATION_SHARE: Final = 512
 _LABEL_SHARE: Final = 256
@@ -68,15 +72,60 @@ _KINDS: Final = np.arange(max(Kind) + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ranking:
-    """Relevant cards, best first: places, scores and retriever bits, side by side."""
+class Ordered:
+    """All relevant cards, the best first and in order, the rest as they were recorded; and scores and retriever bits
+    of those that are in order."""
 
-    places: NDArray[np.uint32]
+    places: NDArray[np.int64]
     scores: NDArray[np.int64]
     found_by: NDArray[np.uint16]
 
+
+class Ranking:
+    """Relevant cards, best first: places, scores and retriever bits, side by side.
+
+    Sorting many takes longer than finding them, and a page needs the best, so the order is worked out as far as it is
+    asked for.
+    """
+
+    def __init__(self, places: NDArray[np.int64], scores: NDArray[np.int64], found_by: NDArray[np.uint16]) -> None:
+        """`places` are ascending; scores and retriever bits are by place."""
+        self._places = places
+        self._found_by = found_by
+        # One unique number a card, so that integers in order give the ranking: score, then newest first.
+        self._keys = ~(scores[places] << CARD_BITS | places)
+
+    def ordered(self, count: int) -> Ordered:
+        """The best `count` in order, which may be more than there are."""
+        best = smallest(self._keys, count)
+        rest = self._places[self._keys > best[-1]] if len(best) else self._places
+        places = ~best & ((1 << CARD_BITS) - 1)
+        return Ordered(
+            places=np.concatenate((places, rest)), scores=~best >> CARD_BITS, found_by=self._found_by[places]
+        )
+
+    @cached_property
+    def whole(self) -> Ordered:
+        """All of it, in order."""
+        return self.ordered(len(self))
+
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """Places, best first."""
+        return self.whole.places
+
+    @property
+    def scores(self) -> NDArray[np.int64]:
+        """Scores, side by side with `places`."""
+        return self.whole.scores
+
+    @property
+    def found_by(self) -> NDArray[np.uint16]:
+        """Retriever bits, side by side with `places`."""
+        return self.whole.found_by
+
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self._keys)
 
 
 class Trace:
@@ -129,19 +178,15 @@ def rank(view: View, decision: Decision, embedder: Embedder, trace: Trace | None
     if decision.kinds:
         wanted = np.isin(_KINDS, list(decision.kinds))[view.column("kinds")]
         found_by[~wanted] = 0
-    relevant = np.flatnonzero(found_by)
-    # One unique number a card, so that a plain sort of integers gives the order: score, then newest first.
-    order = np.sort(scores[relevant] << CARD_BITS | relevant)[::-1]
-    places = order & ((1 << CARD_BITS) - 1)
-    return Ranking(places=places.astype(np.uint32), scores=order >> CARD_BITS, found_by=found_by[places])
+    return Ranking(np.flatnonzero(found_by != 0), scores, found_by)
 
 
-def standing(view: View, decision: Decision) -> NDArray[np.bool_]:
-    """Visible preferences that name no topics and no claims, or share one with the decision."""
-    found: NDArray[np.bool_] = view.preferences() & applies(view, decision)
-    return found
+def standing(view: View, decision: Decision) -> NDArray[np.int64]:
+    """Places of visible preferences that name no topics and no claims, or share one with the decision."""
+    return applying(view, decision, view.preferences)
 
 
+@cache
 def retrievers(found_by: int) -> tuple[str, ...]:
     """The names of a card's retriever bits."""
     return tuple(name for bit, name in enumerate(RETRIEVERS) if found_by >> bit & 1)
@@ -150,17 +195,27 @@ def retrievers(found_by: int) -> tuple[str, ...]:
 def _score_terms(
     view: View, query: Query, lexicon: Lexicon, scores: NDArray[np.int64], found_by: NDArray[np.uint16]
 ) -> None:
-    rarities: dict[int, int] = {}
-    for hashed in query.hashes:
-        places, weights = view.with_term(hashed)
-        rarities[hashed] = idf(view.visible_count, len(places))
-        scores[places] += rarities[hashed] * weights.astype(np.int64)
-        found_by[places] |= _LEXICAL
-    for hashed, (cosine, rarity) in _related(query, lexicon, rarities).items():
-        places, weights = view.with_term(hashed)
-        worth = _RELATED_WORTH * cosine * min(idf(view.visible_count, len(places)), rarity) >> 2 * COSINE_BITS
-        scores[places] += worth * weights.astype(np.int64)
-        found_by[places] |= _RELATED
+    having = view.with_terms(query.hashes)
+    rarities = dict(zip(query.hashes, _rarities(view, having), strict=True))
+    _add(having, list(rarities.values()), scores)
+    found_by[having.places] |= _LEXICAL
+    related = _related(query, lexicon, rarities)
+    having = view.with_terms(list(related))
+    worths = [
+        _RELATED_WORTH * cosine * min(own, rarity) >> 2 * COSINE_BITS
+        for (cosine, rarity), own in zip(related.values(), _rarities(view, having), strict=True)
+    ]
+    _add(having, worths, scores)
+    found_by[having.places] |= _RELATED
+
+
+def _rarities(view: View, having: Having) -> list[int]:
+    return [idf(view.visible_count, count) for count in having.counts]
+
+
+def _add(having: Having, worths: list[int], scores: NDArray[np.int64]) -> None:
+    """Adds to each card's score what each thing that it has is worth, times its weight."""
+    np.add.at(scores, having.places, having.spread(worths) * having.weights)
 
 
 def _related(query: Query, lexicon: Lexicon, rarities: dict[int, int]) -> dict[int, Neighbour]:
@@ -180,56 +235,70 @@ def _related(query: Query, lexicon: Lexicon, rarities: dict[int, int]) -> dict[i
 
 def _score_labels(view: View, decision: Decision, scores: NDArray[np.int64], found_by: NDArray[np.uint16]) -> None:
     for field, hash_of, mask, bit, worth in _LABELS:
-        for hashed in sorted({hash_of(label) for label in getattr(decision, field)}):
-            places, _ = view.with_label(hashed, mask)
-            scores[places] += idf(view.visible_count, len(places)) * WEIGHT_MAX * worth
-            found_by[places] |= np.uint16(1 << bit)
+        labels = sorted({hash_of(label) for label in getattr(decision, field)})
+        if labels:
+            having = view.with_labels(labels, mask)
+            worths = [rarity * WEIGHT_MAX * worth for rarity in _rarities(view, having)]
+            np.add.at(scores, having.places, having.spread(worths))
+            found_by[having.places] |= np.uint16(1 << bit)
 
 
 def _scaled(scores: NDArray[np.int64]) -> NDArray[np.int64]:
     best = int(scores.max(initial=0))
-    return (scores << _SCORE_BITS) // best if best else scores
+    if best:
+        scores <<= _SCORE_BITS
+        scores //= best
+    return scores
 
 
 def _score_meaning(view: View, meant: NDArray[np.int8], scores: NDArray[np.int64]) -> None:
     """Adds what the best cards' vectors say to what their words say."""
-    found = np.flatnonzero(scores)
+    if not meant.any():
+        return
+    found = np.flatnonzero(scores != 0)
     if len(found) > _MEANT_MAX:
-        order = scores[found] << CARD_BITS | found
-        found = np.partition(order, len(order) - _MEANT_MAX)[-_MEANT_MAX:] & ((1 << CARD_BITS) - 1)
+        best = ~smallest(~(scores[found] << CARD_BITS | found), _MEANT_MAX) & ((1 << CARD_BITS) - 1)
+        found = np.sort(best)  # vectors are read faster in the order in which they lie
     near = np.maximum(cosines(view.index.vectors(found), meant), 0)
     scores[found] += near * _MEANING_WORTH << _SCORE_BITS >> 2 * COSINE_BITS
 
 
 def _heard(view: View, scores: NDArray[np.int64], found_by: NDArray[np.uint16]) -> NDArray[np.int64]:
-    """Scores to which those of the same conversation have added: a turn says little without what it answers."""
+    """Scores to which those of the same conversation have added: a turn says little without what it answers.
+
+    What it costs goes by the cards that score, not by the length of conversations.
+    """
     threads = view.threads
-    if not len(threads.members):
+    if not len(threads.places):
         return scores
-    own = scores[threads.members]
-    heard = own.copy()
+    scored = np.flatnonzero(scores != 0)
+    slots = threads.slots[scored].astype(np.int64)
+    scored, slots = scored[slots != NO_CARD], slots[slots != NO_CARD]
+    heard = np.zeros(len(threads.places), np.int64)
+    heard[slots] = own = scores[scored]
     for distance, share in _NEIGHBOUR_SHARES:
-        together = threads.numbers[distance:] == threads.numbers[:-distance]
-        heard[distance:] += np.where(together, own[:-distance], 0) * share >> 10
-        heard[:-distance] += np.where(together, own[distance:], 0) * share >> 10
-    heard += _pooled(heard, threads.starts, threads.numbers) * _THREAD_SHARE >> 10
-    found_by[threads.members[(heard > 0) & (own == 0)]] |= _ADJACENT
-    scores = scores.copy()
-    scores[threads.members] = heard
+        lent = own * share >> 10
+        np.add.at(heard, slots + distance, lent)
+        np.add.at(heard, slots - distance, lent)
+    hearing = np.flatnonzero((heard != 0) & (threads.places != NO_CARD))
+    places, heard = threads.places[hearing].astype(np.int64), heard[hearing]
+    found_by[places[scores[places] == 0]] |= _ADJACENT
+    scores[places] = heard + (_pooled(heard, threads.numbers[hearing]) * _THREAD_SHARE >> 10)
     return scores
 
 
-def _pooled(scores: NDArray[np.int64], starts: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The mean of a thread's best _THREAD_BEST scores, for each of its members."""
-    left = scores.copy()
+def _pooled(scores: NDArray[np.int64], numbers: NDArray[np.int32]) -> NDArray[np.int64]:
+    """The mean of a thread's best _THREAD_BEST scores, for each score; `numbers` say whose it is, ascending."""
+    if not len(scores):
+        return scores
+    starts = np.append(0, np.flatnonzero(numbers[1:] != numbers[:-1]) + 1)
+    left = scores << CARD_BITS | np.arange(len(scores))  # distinct, so that a best one says where it stands
     total = np.zeros(len(starts), np.int64)
     for _ in range(_THREAD_BEST):
         best = np.maximum.reduceat(left, starts)
-        total += best
-        first = np.flatnonzero(left == best[numbers])
-        _, once = np.unique(numbers[first], return_index=True)
-        left[first[once]] = 0
-    return (total // _THREAD_BEST)[numbers]
+        total += best >> CARD_BITS
+        left[best & ((1 << CARD_BITS) - 1)] = 0
+    return np.repeat(total // _THREAD_BEST, np.diff(starts, append=len(scores)))
 
 
 def _score_links(view: View, scores: NDArray[np.int64], found_by: NDArray[np.uint16]) -> None:
@@ -237,14 +306,13 @@ def _score_links(view: View, scores: NDArray[np.int64], found_by: NDArray[np.uin
     own = scores.copy()
     for (ones, others), share in ((view.links, _CONTRADICTION_SHARE), (view.relations, _RELATION_SHARE)):
         _lift(scores, found_by, others, np.where(view.visible[ones], own[ones], 0) * share >> 10)
-    best = np.flatnonzero(own)
-    best = np.sort(own[best] << CARD_BITS | best)[::-1][:_LABELS_FROM] & ((1 << CARD_BITS) - 1)
-    for place in best.tolist():
-        for hashed in view.index.labels_of(np.asarray([place])).tolist():
-            places, _ = view.with_label(hashed, 0)
-            if len(places) <= _LABEL_CARDS_MAX:
-                worth = np.full(len(places), int(own[place]) * _LABEL_SHARE >> 10)
-                _lift(scores, found_by, places.astype(np.int64), worth)
+    if view.index.labelled:
+        found = np.flatnonzero(own != 0)
+        best = ~smallest(~(own[found] << CARD_BITS | found), _LABELS_FROM) & ((1 << CARD_BITS) - 1)
+        for place in best.tolist():
+            having = view.with_labels(view.index.labels_of(place), 0)
+            few = having.places[having.spread(having.counts) <= _LABEL_CARDS_MAX]
+            _lift(scores, found_by, few, np.full(len(few), int(own[place]) * _LABEL_SHARE >> 10))
 
 
 def _lift(
@@ -257,8 +325,5 @@ def _lift(
 
 def _score_named(view: View, focus: str, scores: NDArray[np.int64]) -> None:
     """A card that carries an entity which the question names counts half as much again."""
-    named = np.zeros(view.count, np.bool_)
-    for hashed in analyse_names(focus):
-        places, _ = view.with_label(hashed, ENTITY)
-        named[places] = True
+    named = np.unique(view.with_labels(analyse_names(focus), ENTITY).places)
     scores[named] += scores[named] * _NAMED_SHARE >> 10

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from mn_engine.domain.cards import Kind
 from mn_engine.domain.packets import Decision, Role
 from mn_engine.recall.analysis import claim_hash, label_hash
 from mn_engine.recall.index import CLAIM, TOPIC
@@ -19,27 +20,26 @@ def required(view: View, decision: Decision) -> list[tuple[int, Role]]:
     """(ordinal, role) of every required card, each once, ascending. Raises NotFound for a named one that is not
     there."""
     roles: dict[int, Role] = {}
-    obligations = view.open_obligations()
-    for place in np.flatnonzero(demanded(view, decision)):
-        roles[view.ordinal(int(place))] = Role.OBLIGATION if obligations[place] else Role.CONSTRAINT
+    kinds = view.column("kinds")
+    for place in demanded(view, decision).tolist():
+        roles[view.ordinal(place)] = Role.OBLIGATION if kinds[place] == Kind.OBLIGATION else Role.CONSTRAINT
     for ref in decision.required:
         roles[view.resolve(ref)] = Role.NAMED
     return sorted(roles.items())
 
 
-def demanded(view: View, decision: Decision) -> NDArray[np.bool_]:
+def demanded(view: View, decision: Decision) -> NDArray[np.int64]:
     """Cards that the record demands of the decision, named or not: they stand in every packet that is made for it."""
-    demanding: NDArray[np.bool_] = (view.open_obligations() | view.constraints()) & applies(view, decision)
-    return demanding
+    return applying(view, decision, view.demanding)
 
 
-def applies(view: View, decision: Decision) -> NDArray[np.bool_]:
-    """Cards that name no topics and no claims, or share one with the decision."""
-    applying: NDArray[np.bool_] = ~view.column("bound")
-    for hashed, mask in (
-        *((label_hash(topic), TOPIC) for topic in decision.topics),
-        *((claim_hash(claim), CLAIM) for claim in decision.claims),
-    ):
-        places, _ = view.with_label(hashed, mask)
-        applying[places] = True
-    return applying
+def applying(view: View, decision: Decision, places: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Those of the cards that name no topics and no claims, or share one with the decision."""
+    if not len(places):
+        return places
+    shared = [
+        view.with_labels([hash_of(label) for label in labels], mask).places
+        for labels, hash_of, mask in ((decision.topics, label_hash, TOPIC), (decision.claims, claim_hash, CLAIM))
+    ]
+    applies = ~view.column("bound")[places] | np.isin(places, np.concatenate(shared))
+    return places[applies]

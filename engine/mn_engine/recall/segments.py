@@ -24,8 +24,8 @@ Found = tuple[NDArray[np.uint32], NDArray[np.uint8]]
 class Segment(Protocol):
     """Postings of cards next to each other."""
 
-    def find(self, hashed: int) -> Found:
-        """The postings of a hash; often none."""
+    def find(self, hashes: NDArray[np.uint32]) -> dict[int, Found]:
+        """The postings of hashes, by the hash's place among them; those that have none are left out."""
 
     def packed(self) -> NDArray[np.uint64]:
         """All postings as numbers, in any order."""
@@ -69,12 +69,17 @@ class Sorted:
         starts = np.append(first, len(packed)).astype(np.uint32)
         return cls(hashes[first], starts, low >> np.uint32(8), low.astype(np.uint8))
 
-    def find(self, hashed: int) -> Found:
+    def find(self, hashes: NDArray[np.uint32]) -> dict[int, Found]:
         """See Segment."""
-        at = int(np.searchsorted(self.hashes, np.uint32(hashed)))
-        there = at < len(self.hashes) and int(self.hashes[at]) == hashed
-        part = slice(int(self.starts[at]), int(self.starts[at + 1])) if there else slice(0)
-        return self.cards[part], self.weights[part]
+        if not len(self.hashes):
+            return {}
+        at = np.minimum(self.hashes.searchsorted(hashes), len(self.hashes) - 1)
+        there = np.flatnonzero(self.hashes[at] == hashes)
+        starts, ends = self.starts[at[there]].tolist(), self.starts[at[there] + 1].tolist()
+        return {
+            place: (self.cards[start:end], self.weights[start:end])
+            for place, start, end in zip(there.tolist(), starts, ends, strict=True)
+        }
 
     def packed(self) -> NDArray[np.uint64]:
         """See Segment."""
@@ -105,11 +110,15 @@ class Unsorted:
         starts = np.searchsorted(cards, np.arange(first, int(cards[-1]) + 2, dtype=np.uint32))
         return cls(hashes, weights, first, starts.astype(np.uint32))
 
-    def find(self, hashed: int) -> Found:
+    def find(self, hashes: NDArray[np.uint32]) -> dict[int, Found]:
         """See Segment."""
-        at = np.flatnonzero(self.hashes == np.uint32(hashed))
-        rows = np.searchsorted(self.starts, at.astype(np.uint32), "right") - 1
-        return (rows + self.first).astype(np.uint32), self.weights[at]
+        found = {}
+        for place, hashed in enumerate(hashes):
+            at = np.flatnonzero(self.hashes == hashed)
+            if len(at):
+                rows = np.searchsorted(self.starts, at.astype(np.uint32), "right") - 1
+                found[place] = (rows + self.first).astype(np.uint32), self.weights[at]
+        return found
 
     def packed(self) -> NDArray[np.uint64]:
         """See Segment."""
@@ -126,7 +135,7 @@ class Unsorted:
 
 
 class Sorting:
-    """A segment that is unsorted for its first `patience` questions, and sorted from then on. Thread-safe."""
+    """A segment that is unsorted until it was asked for `patience` hashes, and sorted from then on. Thread-safe."""
 
     __slots__ = ("_lock", "_now", "_patience")
 
@@ -135,16 +144,16 @@ class Sorting:
         self._patience = patience
         self._lock = threading.Lock()
 
-    def find(self, hashed: int) -> Found:
+    def find(self, hashes: NDArray[np.uint32]) -> dict[int, Found]:
         """See Segment. One thread sorts; others go on scanning."""
         if isinstance(self._now, Unsorted) and self._lock.acquire(blocking=False):
             try:
-                self._patience -= 1
+                self._patience -= len(hashes)
                 if self._patience < 0 and isinstance(self._now, Unsorted):
                     self._now = Sorted.of(self._now.packed())
             finally:
                 self._lock.release()
-        return self._now.find(hashed)
+        return self._now.find(hashes)
 
     def packed(self) -> NDArray[np.uint64]:
         """See Segment."""

@@ -9,14 +9,17 @@ for everybody.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mn_contract.errors import InvalidInput, NotFound
+from mn_contract.limits import ID_BYTES_MAX
 from mn_contract.names import format_ref, parse_ref
 from mn_engine.domain.access import OPEN, Acl
 from mn_engine.domain.cards import CardKey, Kind, hash64, ordinal_of
@@ -28,14 +31,36 @@ _PAUSE_MICROSECONDS: Final = 30 * 60 * 1_000_000
 """A conversation ends where nothing more happens for half an hour."""
 
 
+assert np.iinfo(np.uint8).max >= ID_BYTES_MAX + 1
+THREAD_GAP: Final = 2
+"""How far neighbours in a conversation are heard."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Threads:
-    """Visible cards that belong to conversations of at least two: their places ascending, the number of each one's
-    conversation (from 0 up), and where each conversation starts."""
+    """Conversations of at least two visible cards, laid out in one row: members ascending, and THREAD_GAP empty slots
+    before, between and behind conversations, so that nobody within that distance is of another one."""
 
-    members: NDArray[np.int64]
-    numbers: NDArray[np.int64]
-    starts: NDArray[np.int64]
+    slots: NDArray[np.int32]
+    """The slot of each card; NO_CARD where it is in no conversation."""
+    places: NDArray[np.int32]
+    """The card in each slot; NO_CARD in the gaps."""
+    numbers: NDArray[np.int32]
+    """The conversation of each slot, from 0 up, ascending; those of the gaps say nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Having:
+    """Cards that have what was looked for: places and weights of one thing after another, ascending, and how many cards
+    have each."""
+
+    places: NDArray[np.int64]
+    weights: NDArray[np.uint8]
+    counts: list[int]
+
+    def spread(self, values: Sequence[int]) -> NDArray[np.int64]:
+        """A value for each place, given one for each thing that was looked for."""
+        return np.repeat(np.asarray(values, np.int64), np.asarray(self.counts, np.int64))
 
 
 Links = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -95,6 +120,13 @@ class View:
         return valid
 
     @cached_property
+    def _shown(self) -> NDArray[np.bool_]:
+        """`visible`, as far as the index goes: it may be ahead of the revision."""
+        shown = np.zeros(len(self.index), np.bool_)
+        shown[: self.count] = self.visible
+        return shown
+
+    @cached_property
     def visible_count(self) -> int:
         """How many cards are visible."""
         return int(np.count_nonzero(self.visible))
@@ -109,9 +141,17 @@ class View:
         joined = close & known & np.concatenate((np.zeros(min(len(places), 1), np.bool_), known[:-1]))
         joined[:1] = False
         inside = joined | np.append(joined[1:], np.zeros(min(len(places), 1), np.bool_))
-        starts = np.flatnonzero(~joined[inside])
+        members = places[inside]
         numbers = np.cumsum(~joined[inside]) - 1
-        return Threads(members=places[inside], numbers=numbers, starts=starts)
+        at = np.arange(len(members)) + THREAD_GAP * (numbers + 1)
+        length = int(at[-1]) + 1 + THREAD_GAP if len(at) else 0
+        slots = np.full(self.count, NO_CARD, np.int32)
+        slots[members] = at
+        in_slot = np.full(length, NO_CARD, np.int32)
+        in_slot[at] = members
+        of_slot = np.zeros(length, np.int32)
+        of_slot[at] = numbers
+        return Threads(slots=slots, places=in_slot, numbers=of_slot)
 
     def resolve(self, ref: str, *, live: bool = True) -> int:
         """The ordinal of the card that the reader calls `ref`.
@@ -188,9 +228,15 @@ class View:
 
     def prefix_lengths(self, places: NDArray[Any]) -> NDArray[np.int64]:
         """Bytes that a reference has more than the id: the owner's name and a colon, where it is another's."""
+        lengths: NDArray[np.int64] = self._prefix_lengths[places].astype(np.int64)
+        return lengths
+
+    @cached_property
+    def _prefix_lengths(self) -> NDArray[np.uint8]:
+        """See prefix_lengths; of each card. Names are short enough for a byte."""
         own = self.reader.principal
         prefixes = [0 if owner == own else len(owner) + 1 for owner, _ in self.index.readers]
-        lengths: NDArray[np.int64] = np.asarray(prefixes, np.int64)[self.column("reader_codes")[places]]
+        lengths: NDArray[np.uint8] = np.asarray(prefixes, np.uint8)[self.column("reader_codes")]
         return lengths
 
     def kind(self, ordinal: int) -> Kind:
@@ -205,6 +251,11 @@ class View:
         """The ordinal of a place."""
         return int(self.column("ordinals")[place])
 
+    @cached_property
+    def demanding(self) -> NDArray[np.int64]:
+        """Places of open obligations and constraints, ascending."""
+        return np.flatnonzero(self.open_obligations() | self.constraints())
+
     def open_obligations(self) -> NDArray[np.bool_]:
         """Visible obligations that nothing has resolved by the revision."""
         return self._of_kind(Kind.OBLIGATION) & ~self._ended(RESOLVED)
@@ -213,18 +264,19 @@ class View:
         """Visible constraints."""
         return self._of_kind(Kind.CONSTRAINT)
 
-    def preferences(self) -> NDArray[np.bool_]:
-        """Visible preferences."""
-        return self._of_kind(Kind.PREFERENCE)
+    @cached_property
+    def preferences(self) -> NDArray[np.int64]:
+        """Places of visible preferences, ascending."""
+        return np.flatnonzero(self._of_kind(Kind.PREFERENCE))
 
-    def with_label(self, hashed: int, mask: int) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
-        """(places, weights) of visible cards that carry a label. `mask` is TOPIC, ENTITY or CLAIM of the index, or
-        0 where it is masked already."""
-        return self._seen(*self.index.labels.find(hashed ^ mask))
+    def with_labels(self, hashes: Sequence[int], mask: int) -> Having:
+        """Visible cards that carry these labels. `mask` is TOPIC, ENTITY or CLAIM of the index, or 0 where they are
+        masked already."""
+        return self._seen(*self.index.labels.find([hashed ^ mask for hashed in hashes]))
 
-    def with_term(self, hashed: int) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
-        """(places, weights) of visible cards that have a term."""
-        return self._seen(*self.index.terms.find(hashed))
+    def with_terms(self, hashes: Sequence[int]) -> Having:
+        """Visible cards that have these terms."""
+        return self._seen(*self.index.terms.find(hashes))
 
     def _of_kind(self, kind: Kind) -> NDArray[np.bool_]:
         kinds: NDArray[np.bool_] = self.column("kinds") == kind
@@ -262,14 +314,14 @@ class View:
         by = int(self.index.array("ended_by")[rows[0]])
         return int(self.index.array("ended_revisions")[rows[0]]), None if by == NO_CARD else self.index.key(by)
 
-    def _seen(
-        self, places: NDArray[np.uint32], weights: NDArray[np.uint8]
-    ) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
-        if len(places) and int(places[-1]) >= self.count:
-            there = int(np.searchsorted(places, self.count))
-            places, weights = places[:there], weights[:there]
-        seen = self.visible[places]
-        return (places, weights) if seen.all() else (places[seen], weights[seen])
+    def _seen(self, cards: NDArray[np.uint32], weights: NDArray[np.uint8], counts: list[int]) -> Having:
+        places = cards.astype(np.int64)
+        seen = self._shown[places]
+        if seen.all():
+            return Having(places=places, weights=weights, counts=counts)
+        ends = list(accumulate(counts, initial=0))
+        shown = [int(np.count_nonzero(seen[start:end])) for start, end in pairwise(ends)]
+        return Having(places=places[seen], weights=weights[seen], counts=shown)
 
     def _place(self, owner: str, card_id: str) -> int | None:
         """The card of this name, where it is there by the revision and readable."""

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from mn_contract.limits import PACKET_ITEMS_MAX
 from mn_engine.domain.packets import Budget, Coverage, Decision, Left, Quota, Role, Shares, packet_size
-from mn_engine.recall.rank import STANDING, Ranking, retrievers
+from mn_engine.recall.rank import Ranking, retrievers, standing
 from mn_engine.recall.required import demanded
 from mn_engine.recall.view import View
 from mn_engine.select.coverage import coverage
 from mn_engine.select.cursor import START, Position
-from mn_engine.select.filling import Filling
+from mn_engine.select.filling import Filling, looked_at
 from mn_engine.select.partition import check_required
 from mn_engine.select.pool import Pool
 from mn_engine.select.room import TOKENS_ANY, Room
@@ -77,16 +77,25 @@ def select(
     `preferred` places are offered before others that rank near them. Raises NeedsPartition where required items do not
     fit the budget (invariant 2).
     """
-    places = np.asarray([view.place(ordinal) for ordinal, _ in required], np.uint32)
+    places = np.asarray([view.place(ordinal) for ordinal, _ in required], np.int64)
     must = tuple(_required(view, places, required))
-    check_required(view, must, budget, standing=demanded(view, decision)[places])
+    check_required(view, must, budget, standing=np.isin(places, demanded(view, decision)))
     room = Room(budget.bytes, TOKENS_ANY if budget.tokens is None else budget.tokens).less(
         packet_size([0, *(item.size for item in must)]),  # for sizes of items, at least one
         sum(item.tokens for item in must),
     )
+    position = cursor or START
     stances = stances_toward(view, decision)
-    pool = Pool(view, ranking, required=places, stances=stances, preferred=preferred)
-    page = Filling(pool, room=room, slots=PACKET_ITEMS_MAX - len(must), position=cursor or START)
+    pool = Pool(
+        view,
+        ranking,
+        required=places,
+        stances=stances,
+        arranged=looked_at(position) if rotation is None else len(ranking),
+        preferred=preferred,
+    )
+    standing_ranks = pool.ranks_of(standing(view, decision)) if cursor is None else np.zeros(0, np.int64)
+    page = Filling(pool, room=room, slots=PACKET_ITEMS_MAX - len(must), position=position)
     limits = {
         Role.OPPOSING_SHARE: room.share(shares.opposing),
         Role.SUPPORTING_SHARE: room.share(shares.supporting),
@@ -95,21 +104,19 @@ def select(
     }
     page.fill(Role.OPPOSING_SHARE, limit=limits[Role.OPPOSING_SHARE], stances=OPPOSING)
     page.fill(Role.SUPPORTING_SHARE, limit=limits[Role.SUPPORTING_SHARE], stances=SUPPORTING)
-    next_rotation = 0
-    if cursor is None:
-        standing = np.flatnonzero(pool.found_by & STANDING)
-        page.fill_ahead(Role.STANDING, standing.tolist(), limit=limits[Role.STANDING])
-        if rotation is not None:
-            next_rotation = _rotate(view, pool, page, rotation, limits[Role.ROTATED])
-    page.fill(Role.RANKED, limit=room)
+    page.fill_ahead(Role.STANDING, standing_ranks, limit=limits[Role.STANDING])
+    turn = rotation if cursor is None else None
+    kept = Room(0, 0) if turn is None else limits[Role.ROTATED]
+    page.fill(Role.RANKED, limit=page.left_room().less(kept.bytes, kept.tokens))
     if not preferred:  # else the order is not by use, and use must not overturn it
-        page.exchange(Role.RANKED)
-        page.fill(Role.RANKED, limit=room)
+        page.exchange(Role.RANKED, keeping=kept)
+    next_rotation = 0 if turn is None else _rotate(view, pool, page, turn, kept)
+    page.fill(Role.RANKED, limit=room)
     taken = np.zeros(len(pool), np.bool_)
     taken[[rank for rank, _ in page.taken()]] = True
     left = page.left()
     return Selection(
-        items=(*must, *(_chosen(view, pool, rank, role) for rank, role in page.taken())),
+        items=(*must, *_chosen(view, pool, page)),
         coverage=coverage(
             stances=pool.stances,
             kinds=pool.kinds,
@@ -135,11 +142,10 @@ def _quota(role: Role, limit: Room, used: Room) -> Quota:
 def _rotate(view: View, pool: Pool, page: Filling, rotation: int, limit: Room) -> int:
     """Takes cards that rank would not reach, in recorded order from `rotation` on, round and round. Where the next turn
     begins."""
-    page.fill(Role.RANKED, limit=page.left_room().less(limit.bytes, 0 if limit.unmetered else limit.tokens))
     waiting = page.untaken()
     ordinals = view.column("ordinals")[pool.places[waiting]]
     turns = np.lexsort((ordinals, ordinals < rotation))
-    page.fill_ahead(Role.ROTATED, waiting[turns].tolist(), limit=limit)
+    page.fill_ahead(Role.ROTATED, waiting[turns], limit=limit)
     ordinal_at = dict(zip(waiting.tolist(), ordinals.tolist(), strict=True))
     had = [ordinal_at[rank] for rank, role in page.taken() if role is Role.ROTATED]
     if not had:
@@ -149,7 +155,7 @@ def _rotate(view: View, pool: Pool, page: Filling, rotation: int, limit: Room) -
 
 
 def _required(
-    view: View, places: np.ndarray[tuple[int], np.dtype[np.uint32]], named: list[tuple[int, Role]]
+    view: View, places: np.ndarray[tuple[int], np.dtype[np.int64]], named: list[tuple[int, Role]]
 ) -> Iterator[Chosen]:
     sizes = required_sizes(view, places, [role for _, role in named])
     tokens = view.column("document_tokens")[places]
@@ -157,13 +163,26 @@ def _required(
         yield Chosen(ordinal=ordinal, role=role, size=size, tokens=taken, retrievers=("required",))
 
 
-def _chosen(view: View, pool: Pool, rank: int, role: Role) -> Chosen:
-    return Chosen(
-        ordinal=view.ordinal(int(pool.places[rank])),
-        role=role,
-        size=int(pool.sizes[rank]),
-        tokens=int(pool.tokens[rank]),
-        rank=int(pool.ranks[rank]),
-        score=int(pool.scores[rank]),
-        retrievers=retrievers(int(pool.found_by[rank])),
+def _chosen(view: View, pool: Pool, page: Filling) -> Iterator[Chosen]:
+    taken = list(page.taken())
+    at = np.asarray([rank for rank, _ in taken], np.int64)
+    told = (
+        view.column("ordinals")[pool.places[at]],
+        pool.sizes[at],
+        pool.tokens[at],
+        pool.ranks[at],
+        pool.scores[at],
+        pool.found_by[at],
     )
+    for (_, role), ordinal, size, tokens, rank, score, found_by in zip(
+        taken, *(one.tolist() for one in told), strict=True
+    ):
+        yield Chosen(
+            ordinal=ordinal,
+            role=role,
+            size=size,
+            tokens=tokens,
+            rank=rank,
+            score=score,
+            retrievers=retrievers(found_by),
+        )

@@ -45,6 +45,6 @@ def coverage(
 
 def _rows(names: Any, column: NDArray[np.uint8], taken: NDArray[np.bool_]) -> tuple[tuple[Any, int, int], ...]:
     """(name, considered, selected) of each name that is there, in the enum's order."""
-    considered = np.bincount(column, minlength=len(names) + 1)
     selected = np.bincount(column[taken], minlength=len(names) + 1)
-    return tuple((name, int(considered[name]), int(selected[name])) for name in names if considered[name])
+    considered = ((name, int(np.count_nonzero(column == np.uint8(name)))) for name in names)
+    return tuple((name, count, int(selected[name])) for name, count in considered if count)

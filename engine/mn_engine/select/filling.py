@@ -8,7 +8,8 @@ may be taken ahead of the order, from anywhere in the pool; later pages pass the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from itertools import groupby
 from typing import Final
 
 import numpy as np
@@ -36,9 +37,12 @@ class Filling:
         self._slots = slots
         self._room_ever = room.union(position.room)
         self._position = position
-        self._unserved = _unserved(pool, position)
-        self._fits = self._unserved & room.holding(pool.sizes, pool.tokens)
-        self._horizon = _horizon(self._fits)
+        horizon = self._look(position)
+        if horizon is None:  # so many do not fit that those which do begin behind what is in order
+            pool.arrange(len(pool))
+            horizon = self._look(position)
+            assert horizon is not None
+        self._horizon = horizon
         """Cards from here on are not considered by this page, but for those that it takes ahead."""
         self._taken: dict[int, Role] = {}
         self._ahead: set[int] = set()
@@ -47,53 +51,50 @@ class Filling:
 
     def fill(self, role: Role, *, limit: Room, stances: tuple[Stance, ...] = tuple(Stance)) -> None:
         """Takes cards of these stances for `role`, in order, while they fit into `limit` and the room that is left."""
-        wanted = self._fits & np.isin(_STANCES, stances)[self._pool.stances]
-        wanted[self._horizon :] = False
-        wanted[list(self._taken)] = False
+        pool, near = self._pool, slice(self._horizon)
+        wanted = self._fits[near] & np.isin(_STANCES, stances)[pool.stances[near]]
+        wanted[[rank for rank in self._taken if rank < self._horizon]] = False
         left = limit.within(self.left_room())
-        for window, smallest in _smallest(self._pool, wanted):
-            if left.holds(*smallest):
-                left = self._take(role, (rank for rank in self._pool.order.window(window) if wanted[rank]), left)
+        for window, smallest in _smallest(pool, wanted):
+            if left.holds(*smallest) and len(self._taken) < self._slots:
+                left = self._take(role, self._candidates(window, wanted, left), left)
 
-    def fill_ahead(self, role: Role, ranks: Iterable[int], *, limit: Room) -> None:
-        """Takes cards for `role` in the order given, while they fit into `limit` and the room that is left."""
+    def fill_ahead(self, role: Role, ranks: NDArray[np.int64], *, limit: Room) -> None:
+        """Takes cards for `role` in the order given, while they fit into `limit` and the room that is left. The pool
+        must have them in order."""
         before = set(self._taken)
-        waiting = (rank for rank in ranks if self._fits[rank] and rank not in before)
-        self._take(role, waiting, limit.within(self.left_room()))
+        waiting = [rank for rank in ranks[self._fits[ranks]].tolist() if rank not in before]
+        self._take(role, np.asarray(waiting, np.int64), limit.within(self.left_room()))
         self._ahead |= self._taken.keys() - before
 
-    def exchange(self, role: Role) -> None:
-        """Lets the least useful cards of `role` give way to one that was passed over and is worth more than they are.
+    def exchange(self, role: Role, *, keeping: Room) -> None:
+        """Lets the least useful cards of `role` give way to one that was passed over and is worth more than they are,
+        in all the room but `keeping`.
 
         An order by utility per byte prefers small cards, also where the last of them leave room unused. So the packet's
         utility only grows, near to the most that any choice has.
         """
-        utility, fits = self._pool.order.utility, self._fits
-        windows = sorted({rank // DIVERSITY_WINDOW for rank, taken_for in self._taken.items() if taken_for is role})
-        waiting = [
-            rank
-            for window in windows
-            for rank in self._pool.order.window(window)
-            if fits[rank] and rank not in self._taken and rank < self._horizon
-        ]
-        waiting.sort(key=lambda rank: (-utility(rank), rank))
-        held = sorted(
-            (rank for rank, taken_for in self._taken.items() if taken_for is role),
-            key=lambda rank: (utility(rank), -rank),
-        )
-        for rank in waiting[:_EXCHANGES_MAX]:
-            leaving = self._leaving(rank, held)
+        utility = self._pool.order.utility
+        held = [rank for rank, taken_for in self._taken.items() if taken_for is role]
+        windows = {rank // DIVERSITY_WINDOW for rank in held}
+        passed = np.flatnonzero(self._waiting()[: self._horizon]).tolist()
+        passed = [rank for rank in passed if rank // DIVERSITY_WINDOW in windows]
+        if not passed:
+            return
+        held.sort(key=lambda rank: (utility(rank), -rank))
+        for rank in sorted(passed, key=lambda rank: (-utility(rank), rank))[:_EXCHANGES_MAX]:
+            leaving = self._leaving(rank, held, self.left_room().less(keeping.bytes, keeping.tokens))
             if leaving:
                 for left in leaving:
                     del self._taken[left]
                 self.used[role] = self.used[role].less(*self._cost(leaving))
-                self._take(role, [rank], self.left_room())
+                self._take(role, np.asarray([rank]), self.left_room())
                 held = sorted({*held, rank} - set(leaving), key=lambda one: (utility(one), -one))
 
-    def _leaving(self, rank: int, held: list[int]) -> list[int]:
-        """The fewest of the cards `held`, least useful first, that `rank` needs the room of; none where they are worth
-        as much."""
-        utility, room = self._pool.order.utility, self.left_room()
+    def _leaving(self, rank: int, held: list[int], room: Room) -> list[int]:
+        """The fewest of the cards `held`, least useful first, that `rank` needs the room of beside `room`; none where
+        they are worth as much."""
+        utility = self._pool.order.utility
         size, tokens = self._cost([rank])
         worth, leaving = utility(rank), list[int]()
         for one in held:
@@ -113,15 +114,14 @@ class Filling:
                 room = without
         return leaving
 
-    def _cost(self, ranks: Iterable[int]) -> tuple[int, int]:
-        some = list(ranks)
-        return int(self._pool.sizes[some].sum()), int(self._pool.tokens[some].sum())
+    def _cost(self, ranks: list[int]) -> tuple[int, int]:
+        return int(self._pool.sizes[ranks].sum()), int(self._pool.tokens[ranks].sum())
 
-    def _take(self, role: Role, ranks: Iterable[int], left: Room) -> Room:
+    def _take(self, role: Role, ranks: NDArray[np.int64], left: Room) -> Room:
         """Takes what fits of these cards; what is left of the room."""
         used = self.used.get(role, Room(0, 0))
-        for rank in ranks:
-            size, tokens = int(self._pool.sizes[rank]), int(self._pool.tokens[rank])
+        costs = (self._pool.sizes[ranks].tolist(), self._pool.tokens[ranks].tolist())
+        for rank, size, tokens in zip(ranks.tolist(), *costs, strict=True):
             if left.holds(size, tokens) and len(self._taken) < self._slots:
                 self._taken[rank] = role
                 used = Room(used.bytes + size, used.tokens + tokens)
@@ -136,11 +136,24 @@ class Filling:
             left = left.less(used.bytes, used.tokens)
         return left
 
+    def _candidates(self, window: int, wanted: NDArray[np.bool_], left: Room) -> NDArray[np.int64]:
+        """The ranks in a window that are wanted and may fit, as they are offered; one alone needs no order."""
+        start = window * DIVERSITY_WINDOW
+        part = slice(start, min(start + DIVERSITY_WINDOW, len(wanted)))
+        fitting = wanted[part] & left.holding(self._pool.sizes[part], self._pool.tokens[part])
+        if np.count_nonzero(fitting) == 1:
+            return start + np.flatnonzero(fitting)
+        ranks = np.asarray(self._pool.order.window(window), np.int64)
+        ranks = ranks[ranks - start < len(fitting)]
+        found: NDArray[np.int64] = ranks[fitting[ranks - start]]
+        return found
+
     def taken(self) -> Iterator[tuple[int, Role]]:
         """(rank, role) of what the page holds, in the order in which cards are offered, whatever their role."""
-        for window in sorted({rank // DIVERSITY_WINDOW for rank in self._taken}):
-            for rank in self._pool.order.window(window):
-                if rank in self._taken:
+        for window, taken in groupby(sorted(self._taken), key=lambda rank: rank // DIVERSITY_WINDOW):
+            ranks = set(taken)
+            for rank in self._pool.order.window(window) if len(ranks) > 1 else ranks:
+                if rank in ranks:
                     yield rank, self._taken[rank]
 
     def untaken(self) -> NDArray[np.int64]:
@@ -150,7 +163,8 @@ class Filling:
     def left(self) -> Mapping[Left, NDArray[np.bool_]]:
         """The cards that are not in the page, by reason: every card of the pool is taken or left, once."""
         waiting = self._waiting()
-        beyond = np.arange(len(self._pool)) >= self._horizon
+        beyond = np.ones(len(self._pool), np.bool_)
+        beyond[: self._horizon] = False
         return {
             Left.BUDGET: waiting & ~beyond,
             Left.OVERSIZE: self._unserved & ~self._fits,
@@ -181,10 +195,23 @@ class Filling:
         ahead = sorted(rank for rank in {*self._position.ahead, *self._ahead} if rank >= end)
         return Position(end=end, skipped=tuple(skipped), ahead=tuple(ahead), room=self._room_ever)
 
+    def _look(self, position: Position) -> int | None:
+        """Sees what is unserved and what fits, and answers the horizon; None where it is behind what is in order."""
+        pool = self._pool
+        self._unserved = _unserved(pool, position)
+        self._fits = self._unserved & self._room.holding(pool.sizes, pool.tokens)
+        return _horizon(self._fits, pool.arranged)
+
     def _waiting(self) -> NDArray[np.bool_]:
         waiting = self._fits.copy()
         waiting[list(self._taken)] = False
         return waiting
+
+
+def looked_at(position: Position) -> int:
+    """How many of a pool's cards a page looks at in order, unless many do not fit: those served, those considered, and
+    the window in which it sees that there are more."""
+    return position.end + CANDIDATES_MAX + DIVERSITY_WINDOW
 
 
 def _unserved(pool: Pool, position: Position) -> NDArray[np.bool_]:
@@ -196,12 +223,16 @@ def _unserved(pool: Pool, position: Position) -> NDArray[np.bool_]:
     return unserved
 
 
-def _horizon(fits: NDArray[np.bool_]) -> int:
-    """The end of the last whole window up to which no more than CANDIDATES_MAX cards fit."""
+def _horizon(fits: NDArray[np.bool_], arranged: int) -> int | None:
+    """The end of the last whole window up to which no more than CANDIDATES_MAX cards fit; None where it may be beyond
+    the first `arranged`."""
     if not len(fits):
         return 0
-    counts = np.cumsum(np.add.reduceat(fits.astype(np.int64), np.arange(0, len(fits), DIVERSITY_WINDOW)))
+    starts = np.arange(0, arranged, DIVERSITY_WINDOW)
+    counts = np.cumsum(np.add.reduceat(fits[:arranged].astype(np.int64), starts))
     windows = int(np.searchsorted(counts, CANDIDATES_MAX, "right"))
+    if windows == len(counts) and arranged < len(fits):
+        return None
     return min(windows * DIVERSITY_WINDOW, len(fits))
 
 
@@ -214,7 +245,8 @@ def _smallest(pool: Pool, wanted: NDArray[np.bool_]) -> list[tuple[int, tuple[in
         return []
     starts = np.arange(0, len(wanted), DIVERSITY_WINDOW)
     sizes, tokens = (
-        np.minimum.reduceat(np.where(wanted, column, _NEVER), starts).tolist() for column in (pool.sizes, pool.tokens)
+        np.minimum.reduceat(np.where(wanted, column[: len(wanted)], _NEVER), starts).tolist()
+        for column in (pool.sizes, pool.tokens)
     )
     return [
         (window, smallest) for window, smallest in enumerate(zip(sizes, tokens, strict=True)) if smallest[0] != _NEVER

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,10 @@ _PENALTY_DEN: Final = 2
 _REDUNDANCY_SAME: Final = _PENALTY_DEN * _REDUNDANCY_ONE
 _DENSITY_BITS: Final = 12
 _WORD_BITS: Final = 64
+_ROW_BITS: Final = np.uint64(16)
+_ROW_MASK: Final = np.uint64((1 << 16) - 1)
 _PICKED: Final = -1
-"""Below what any card adds."""
+"""A score below any card's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +51,7 @@ class Order:
     def __init__(
         self,
         view: View,
-        places: NDArray[np.uint32],
+        places: NDArray[Any],
         scores: NDArray[np.int64],
         sizes: NDArray[np.int64],
         preferred: Sequence[int] = (),
@@ -114,24 +116,23 @@ def marginal_utilities(
     `scores` are not negative; `sketches` has a row of distinct term hashes a card, padded with NO_TERM. `opposed` pairs
     cards that contradict each other: whatever words they share, neither says what the other does (invariant 3).
     """
-    if not scores.any():
-        return scores.copy()
-    similar = similarities(sketches)
-    similar[text_hashes[:, None] == text_hashes] = _REDUNDANCY_SAME
-    similar[opposed] = 0
     utilities = np.zeros(len(scores), np.int64)
-    waiting = scores.copy()
-    distinct = _REDUNDANCY_SAME - similar
+    distinct = _REDUNDANCY_SAME - similarities(sketches)
+    if len(np.unique(text_hashes)) < len(text_hashes):
+        distinct[text_hashes[:, None] == text_hashes] = 0
+    distinct[opposed] = _REDUNDANCY_SAME
+    waiting = scores.astype(np.int64)
     kept = np.full(len(scores), _REDUNDANCY_SAME, np.int64)
     adds = waiting * kept
     for _ in range(len(scores)):
-        picked = int(adds.argmax())
-        utilities[picked] = adds[picked] // _REDUNDANCY_SAME
+        picked = adds.argmax()
+        if adds[picked] <= 0:  # what is left adds nothing
+            break
+        utilities[picked] = adds[picked]
         waiting[picked] = _PICKED
         np.minimum(kept, distinct[picked], out=kept)
         np.multiply(waiting, kept, out=adds)
-        adds[waiting == _PICKED] = _PICKED  # also where nothing is kept, and the product is 0
-    return utilities
+    return utilities // _REDUNDANCY_SAME
 
 
 def _among(places: NDArray[np.uint32], links: Links) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -147,23 +148,33 @@ def _among(places: NDArray[np.uint32], links: Links) -> tuple[NDArray[np.int64],
 
 def similarities(sketches: NDArray[np.uint32]) -> NDArray[np.int64]:
     """Jaccard similarity of every two sketches, in 1024ths; of a sketch with itself it says nothing."""
-    bits = _bit_rows(sketches)
-    shared = np.zeros((len(sketches), len(sketches)), np.int64)
-    for column in bits.T:
-        shared += np.bitwise_count(column[:, None] & column)
-    filled = np.count_nonzero(sketches != NO_TERM, axis=1)
-    joined = filled[:, None] + filled - shared
-    similar: NDArray[np.int64] = _REDUNDANCY_ONE * shared // np.maximum(joined, 1)
-    return similar
+    shape = (len(sketches), len(sketches))
+    shared, count, both = np.zeros(shape, np.uint8), np.empty(shape, np.uint8), np.empty(shape, np.uint64)
+    for column in _bit_rows(sketches).T:
+        np.bitwise_and(column[:, None], column, out=both)
+        shared += np.bitwise_count(both, out=count)
+    filled = np.count_nonzero(sketches != NO_TERM, axis=1).astype(np.float32)
+    joined = filled[:, None] + filled
+    joined -= shared
+    np.maximum(joined, 1, out=joined)
+    # Single precision is exact here: the numbers are small, and a quotient that is not whole is far from one that is.
+    quotients = np.float32(_REDUNDANCY_ONE) * shared
+    quotients /= joined
+    return quotients.astype(np.int64)
 
 
 def _bit_rows(sketches: NDArray[np.uint32]) -> NDArray[np.uint64]:
     """A row of words a sketch, with a bit for each term that several sketches hold."""
-    hashes, which, count = np.unique(sketches, return_inverse=True, return_counts=True)
-    common = (count > 1) & (hashes != NO_TERM)
-    bit = np.where(common, np.cumsum(common) - 1, -1)[which.reshape(sketches.shape)]
-    rows, columns = np.nonzero(bit >= 0)
-    at = bit[rows, columns]
-    words = np.zeros((len(sketches), int(common.sum()) // _WORD_BITS + 1), np.uint64)
-    np.bitwise_or.at(words, (rows, at // _WORD_BITS), np.uint64(1) << (at % _WORD_BITS).astype(np.uint64))
-    return words
+    keys = sketches.astype(np.uint64) << _ROW_BITS | np.arange(len(sketches), dtype=np.uint64)[:, None]
+    keys = np.sort(keys[sketches != NO_TERM])
+    hashes = keys >> _ROW_BITS
+    again = np.zeros(len(hashes), np.bool_)
+    np.equal(hashes[1:], hashes[:-1], out=again[1:])
+    common = again.copy()
+    common[:-1] |= again[1:]
+    rows = (keys[common] & _ROW_MASK).astype(np.int64)
+    columns = np.cumsum(~again[common]) - 1
+    width = (int(columns[-1]) // _WORD_BITS + 1) * _WORD_BITS if len(columns) else _WORD_BITS
+    bits = np.zeros((len(sketches), width), np.bool_)
+    bits[rows, columns] = True
+    return np.packbits(bits, axis=1).view(np.uint64)

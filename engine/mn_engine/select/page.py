@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mn_engine.domain.packets import Coverage, Decision, Left
-from mn_engine.recall.rank import Ranking, retrievers
+from mn_engine.recall.rank import Ordered, Ranking, retrievers
 from mn_engine.recall.view import View
 from mn_engine.select.coverage import coverage
 from mn_engine.select.cursor import START, Position
@@ -37,12 +37,13 @@ def recall_page(view: View, decision: Decision, ranking: Ranking, size: int, pos
     """`size` cards of the ranking from `position` on."""
     start = min((position or START).end, len(ranking))
     end = min(start + size, len(ranking))
+    ordered = ranking.ordered(end)
     at = np.arange(len(ranking))
     return Page(
-        items=tuple(_ranked(view, ranking, rank) for rank in range(start, end)),
+        items=tuple(_ranked(view, ordered, rank) for rank in range(start, end)),
         coverage=coverage(
-            stances=stances_toward(view, decision)[ranking.places],
-            kinds=view.column("kinds")[ranking.places],
+            stances=stances_toward(view, decision)[ordered.places],
+            kinds=view.column("kinds")[ordered.places],
             taken=(at >= start) & (at < end),
             left={Left.BUDGET: at >= end, Left.SERVED: at < start},
         ),
@@ -50,10 +51,10 @@ def recall_page(view: View, decision: Decision, ranking: Ranking, size: int, pos
     )
 
 
-def _ranked(view: View, ranking: Ranking, rank: int) -> Ranked:
+def _ranked(view: View, ordered: Ordered, rank: int) -> Ranked:
     return Ranked(
-        ordinal=view.ordinal(int(ranking.places[rank])),
+        ordinal=view.ordinal(int(ordered.places[rank])),
         rank=rank + 1,
-        score=int(ranking.scores[rank]),
-        retrievers=retrievers(int(ranking.found_by[rank])),
+        score=int(ordered.scores[rank]),
+        retrievers=retrievers(int(ordered.found_by[rank])),
     )

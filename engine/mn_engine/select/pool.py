@@ -14,28 +14,54 @@ from mn_engine.select.sizes import item_sizes
 
 
 class Pool:
-    """The cards of a ranking that are not required, by rank among themselves: 0 is the best."""
+    """The cards of a ranking that are not required, by rank among themselves: 0 is the best.
+
+    They are in order as far as `arranged`; the rest are there to be counted.
+    """
 
     def __init__(
         self,
         view: View,
         ranking: Ranking,
         *,
-        required: NDArray[np.uint32],
+        required: NDArray[np.int64],
         stances: NDArray[np.uint8],
+        arranged: int,
         preferred: Sequence[int] = (),
     ) -> None:
-        kept = ~np.isin(ranking.places, required) if len(required) else np.ones(len(ranking), np.bool_)
+        self._view = view
+        self._ranking = ranking
+        self._required = required
+        self._stances = stances
+        self._preferred = preferred
+        self.arrange(arranged)
+
+    def arrange(self, count: int) -> None:
+        """Puts at least `count` cards in order."""
+        ordered = self._ranking.ordered(count + len(self._required))
+        kept = (
+            ~np.isin(ordered.places, self._required) if len(self._required) else np.ones(len(self._ranking), np.bool_)
+        )
+        self.arranged = min(count, int(np.count_nonzero(kept)))
         self.ranks = np.flatnonzero(kept) + 1
         """Their places in the ranking as an answer tells it: from 1, required cards counted."""
-        self.places = ranking.places[kept]
-        self.scores = ranking.scores[kept]
-        self.found_by = ranking.found_by[kept]
-        self.sizes = item_sizes(view, self.places)
-        self.tokens = view.column("document_tokens")[self.places].astype(np.int64)
-        self.stances = stances[self.places]
-        self.kinds = view.column("kinds")[self.places]
-        self.order = Order(view, self.places, self.scores, self.sizes, preferred)
+        self.places = ordered.places[kept]
+        self.scores = ordered.scores[kept[: len(ordered.scores)]]
+        self.found_by = ordered.found_by[kept[: len(ordered.scores)]]
+        """Scores and retriever bits, of those that are in order."""
+        self.sizes = item_sizes(self._view, self.places)
+        self.tokens = self._view.column("document_tokens")[self.places].astype(np.int64)
+        self.stances = self._stances[self.places]
+        self.kinds = self._view.column("kinds")[self.places]
+        self.order = Order(self._view, self.places, self.scores, self.sizes, self._preferred)
+
+    def ranks_of(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The ranks of those of the cards that are in the pool, best first; puts as many in order as that takes."""
+        found = np.flatnonzero(np.isin(self.places, places))
+        if len(found) and int(found[-1]) >= self.arranged:
+            self.arrange(len(self))
+            found = np.flatnonzero(np.isin(self.places, places))
+        return found
 
     def __len__(self) -> int:
         return len(self.places)

@@ -24,11 +24,14 @@ def stances_toward(view: View, decision: Decision) -> NDArray[np.uint8]:
 
     Toward several claims the stances add up: for one and against another is mixed, neutral adds nothing.
     """
+    stances: NDArray[np.uint8] = view.column("stances")
+    if not decision.claims:
+        return stances
     toward = np.zeros(view.count, np.uint8)
     for hashed in sorted({claim_hash(claim) for claim in decision.claims}):
-        places, told = view.with_label(hashed, CLAIM)
-        toward[places] = _joined(toward[places], told)
-    return np.where(toward != _UNTOLD, toward, view.column("stances"))
+        having = view.with_labels([hashed], CLAIM)
+        toward[having.places] = _joined(toward[having.places], having.weights)
+    return np.where(toward != _UNTOLD, toward, stances)
 
 
 def _joined(one: NDArray[np.uint8], other: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -56,14 +56,15 @@ def explain(engine: Engine, scope: Scope, call: Call, *, request: PacketRequest,
                 quotas=built.selection.quotas,
             )
     pool, place = built.selection.pool, view.place(ordinal)
-    at = int(np.flatnonzero(pool.places == place)[0])
+    reason = _left(built, int(np.flatnonzero(pool.places == place)[0]))
+    (at,) = pool.ranks_of(np.asarray([place])).tolist()  # from here on in order as far as this card
     weighed = pool.order.weighed(at)
     roles = {item.ordinal: item.role for item in built.selection.items}
     return Explanation(
         packet_digest=built.packet.digest,
         revision=view.revision,
         role=roles.get(ordinal),
-        reason=None if ordinal in roles else _left(built, at),
+        reason=reason,
         why=why_of(card, query, retrievers(int(pool.found_by[at])), int(pool.ranks[at]), int(pool.scores[at])),
         parts=tuple(traces[0].parts),
         size=int(item_sizes(view, np.asarray([place]))[0]),
@@ -87,9 +88,9 @@ def _out(built: Built, decision: Decision, ordinal: int) -> Out | None:
     return Out.KIND if kinds and view.kind(ordinal) not in kinds else Out.IRRELEVANT
 
 
-def _left(built: Built, at: int) -> Left:
-    (reason,) = (reason for reason, mask in built.selection.left.items() if mask[at])
-    return reason
+def _left(built: Built, at: int) -> Left | None:
+    """Why the packet left a card of the pool; None where it did not."""
+    return next((reason for reason, mask in built.selection.left.items() if mask[at]), None)
 
 
 def _outside(built: Built, reason: Out, stance: Stance) -> Explanation:

@@ -19,12 +19,16 @@ from mn_engine.store.port import Store
 
 INDEX_BYTES_MAX: Final = 1 << 30
 """All indexes together; the one in use is kept even where it alone is larger."""
+_VIEWS_MAX: Final = 4
+"""Views kept of one run: some 15 bytes a card each."""
 
 
 @dataclass(slots=True)
 class _Slot:
     lock: threading.Lock = field(default_factory=threading.Lock)
     index: RunIndex = field(default_factory=RunIndex.empty)
+    views: OrderedDict[tuple[Scope, int, int | None], View] = field(default_factory=OrderedDict)
+    """Views of `index`, least recently used out first."""
     dropped: bool = False
 
 
@@ -38,8 +42,18 @@ class Indexes:
         self._slots: OrderedDict[str, _Slot] = OrderedDict()
 
     def view(self, scope: Scope, revision: int, as_of: int | None = None) -> View:
-        """What `scope` sees of its run at `revision`, or of what held at `as_of` then."""
-        return View(self.at_least(scope.run_key, revision), scope, revision, as_of)
+        """What `scope` sees of its run at `revision`, or of what held at `as_of` then. Those who ask alike share a view
+        and what it has worked out."""
+        index = self.at_least(scope.run_key, revision)
+        views, key = self._slot(scope.run_key).views, (scope, revision, as_of)
+        with self._lock:
+            view = views.get(key)
+            if view is None or view.index is not index:
+                view = views[key] = View(index, scope, revision, as_of)
+            views.move_to_end(key)
+            while len(views) > _VIEWS_MAX:
+                views.popitem(last=False)
+            return view
 
     def at_least(self, run_key: str, revision: int) -> RunIndex:
         """An index of the run that covers `revision`."""
@@ -52,6 +66,8 @@ class Indexes:
                     index = self._caught_up(run_key, index, revision)
                     if not slot.dropped:
                         slot.index = index
+                        with self._lock:
+                            slot.views.clear()  # they hold the index before this one
             self._shrink(run_key)
         return index
 

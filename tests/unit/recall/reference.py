@@ -114,8 +114,9 @@ def _heard(cards: Sequence[Card], scores: list[int], relevant: list[bool]) -> li
         ]
         pooled = sum(sorted(total, reverse=True)[:3]) // 3
         for at, place in enumerate(thread):
-            heard[place] = total[at] + pooled * 307 // 1024
-            relevant[place] = relevant[place] or heard[place] > 0
+            if total[at]:
+                heard[place] = total[at] + pooled * 307 // 1024
+                relevant[place] = True
     return heard
 
 

@@ -98,3 +98,23 @@ def test_kinds_filter_what_is_optional_and_move_no_score() -> None:
         found(view, Decision(focus="parser", kinds=kinds)) for kinds in (frozenset(), frozenset({Kind.EVIDENCE}))
     )
     assert some == [one for one in every if one[0].id == "b"]
+
+
+@SAMPLE
+@given(batches_of_cards(), decisions)
+def test_an_order_that_goes_part_of_the_way_is_the_beginning_of_the_whole(
+    batches: list[list[Card]], decision: Decision
+) -> None:
+    ranking = rank(recorded(batches).view(), decision, SMALL)
+    for count in range(len(ranking) + 2):
+        part = ranking.ordered(count)
+        assert part.places[:count].tolist() == ranking.places[:count].tolist()
+        assert part.scores.tolist() == ranking.scores[:count].tolist()
+        assert part.found_by.tolist() == ranking.found_by[:count].tolist()
+        assert sorted(part.places.tolist()) == sorted(ranking.places.tolist())
+
+
+def test_a_long_conversation_makes_only_those_relevant_that_stand_next_to_something() -> None:
+    words = ["parser", *["cache"] * 6]
+    view = recorded([[card(f"c{at}", word, occurred_at=at) for at, word in enumerate(words)]]).view()
+    assert {key.id for key, _ in found(view, Decision(focus="parser"))} == {"c0", "c1", "c2"}

@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mn_engine.recall import postings as postings_module
+from mn_engine.recall.best import smallest
 from mn_engine.recall.growing import Growing
 from mn_engine.recall.lookup import Lookup
 from mn_engine.recall.postings import Postings
@@ -56,7 +57,7 @@ def test_large_additions_are_sorted_piece_by_piece_as_they_are_asked(monkeypatch
     assert 1 < len(pieces) == len(postings._segments) <= 8
     sorted_pieces, answers = [], set()
     for _ in range(9 * len(pieces)):
-        answers.add(str(postings.find(3)))
+        answers.add(str(postings.find([3])))
         sorted_pieces.append(sum(isinstance(piece._now, Sorted) for piece in pieces))
     assert sorted_pieces == sorted(sorted_pieces)
     assert set(sorted_pieces) == set(range(len(pieces) + 1)), "never two at once"
@@ -75,7 +76,7 @@ def check_postings(added: list[list[int]]) -> None:
         seen.append((postings, {hashed: list(found) for hashed, found in expected.items()}))
     for snapshot, wanted in seen:
         for hashed in range(7):
-            cards, weights = snapshot.find(hashed)
+            cards, weights, _ = snapshot.find([hashed])
             assert list(zip(cards.tolist(), weights.tolist(), strict=True)) == wanted.get(hashed, [])
 
 
@@ -107,3 +108,12 @@ def test_segments_stay_few() -> None:
         lookup = lookup.extended(one.astype(np.uint64), one)
     assert len(postings._segments) <= 11
     assert len(lookup._segments) <= 11
+
+
+@SAMPLE
+@given(st.integers(0, 3000), st.integers(0, 3200), st.integers(0, 2**32), st.booleans())
+def test_the_smallest_keys_are_those_of_a_whole_sort(keys: int, count: int, seed: int, ascending: bool) -> None:
+    """Also where the keys that are looked at first say nothing of the others."""
+    drawn = np.random.default_rng(seed).permutation(keys).astype(np.int64)
+    given_keys = np.sort(drawn) if ascending else drawn
+    assert smallest(given_keys, count).tolist() == sorted(drawn.tolist())[:count]

@@ -84,14 +84,14 @@ def filled(
         *part(shares.supporting),
     )
     offer(Role.STANDING, [card for card in ranked if card.standing], *part(min(0.5, shares.free)))
+    kept = (0, 0) if rotation is None else part(0.1)
+    rest = (room - kept[0], metered if tokens is None else tokens - kept[1])
+    offer(Role.RANKED, ordered, rest[0] - used[0], rest[1] - used[1])
+    _exchange(ordered, taken, room=rest[0], tokens=rest[1])
+    used[:] = [sum(getattr(card, measure) for card in ordered if card.place in taken) for measure in ("size", "tokens")]
     if rotation is not None:
-        kept = part(0.1)
-        offer(Role.RANKED, ordered, room - used[0] - kept[0], metered - used[1] - (0 if tokens is None else kept[1]))
         turns = sorted(ordered, key=lambda card: (card.ordinal < rotation, card.ordinal))
         offer(Role.ROTATED, turns, *kept)
-    offer(Role.RANKED, ordered, room, metered)
-    _exchange(ordered, taken, room=room, tokens=metered)
-    used[:] = [sum(getattr(card, measure) for card in ordered if card.place in taken) for measure in ("size", "tokens")]
     offer(Role.RANKED, ordered, room, metered)
     return [(card.place, taken[card.place]) for card in ordered if card.place in taken]
 

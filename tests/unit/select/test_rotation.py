@@ -191,3 +191,11 @@ def test_pages_do_not_depend_on_how_the_walk_began() -> None:
     walked = list(pages(view, decision, 900, shares=NO_SHARES))
     again = selected(view, decision, budget=900, at=walked[1].next)
     assert again == walked[2]
+
+
+def test_what_fits_is_found_behind_more_large_cards_than_a_page_looks_at() -> None:
+    large = [card(f"l{at}", "parser parser " * 60) for at in range(CANDIDATES_MAX + 700)]
+    view = recorded([large + [card(f"s{at}", "parser lexer cache") for at in range(3)]]).view()
+    page = selected(view, Decision(focus="parser"), budget=420)
+    assert {view.key(item.ordinal).id[0] for item in page.items} == {"s"}
+    assert dict(page.coverage.left)[Left.OVERSIZE] == len(large)
