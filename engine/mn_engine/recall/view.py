@@ -133,14 +133,16 @@ class View:
 
     @cached_property
     def threads(self) -> Threads:
-        """Conversations: cards recorded one after another, as far as the reader sees, about times close together."""
+        """Conversations: cards recorded one after another, as far as the reader sees, that tell of times close
+        together or whose texts stand in one source."""
         places = np.flatnonzero(self.visible)
-        times = self.column("occurred")[places]
+        times, bodies = self.column("occurred")[places], self.column("body_hashes")[places]
         known = times != UNKNOWN_TIME
-        close = np.abs(np.diff(times, prepend=times[:1])) <= _PAUSE_MICROSECONDS
-        joined = close & known & np.concatenate((np.zeros(min(len(places), 1), np.bool_), known[:-1]))
-        joined[:1] = False
-        inside = joined | np.append(joined[1:], np.zeros(min(len(places), 1), np.bool_))
+        joined = np.zeros(len(places), np.bool_)
+        joined[1:] = (np.abs(np.diff(times)) <= _PAUSE_MICROSECONDS) & known[1:] & known[:-1]
+        joined[1:] |= bodies[1:] == bodies[:-1]
+        inside = joined.copy()
+        inside[:-1] |= joined[1:]
         members = places[inside]
         numbers = np.cumsum(~joined[inside]) - 1
         at = np.arange(len(members)) + THREAD_GAP * (numbers + 1)

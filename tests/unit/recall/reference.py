@@ -92,12 +92,19 @@ def ranked_cards(cards: Sequence[Card], decision: Decision, embedder: SmallEmbed
     return [(cards[place].key, score) for score, place in sorted(found, reverse=True)]
 
 
+def _beside(one: Card, next_one: Card) -> bool:
+    if one.body.artifact == next_one.body.artifact:
+        return True
+    times = one.occurred_at, next_one.occurred_at
+    return times[0] is not None and times[1] is not None and abs(times[1] - times[0]) <= 1_800_000_000
+
+
 def threads(cards: Sequence[Card]) -> list[list[int]]:
-    """Places of cards next to each other that tell of times at most half an hour apart, where there are several."""
+    """Places of cards next to each other that tell of times at most half an hour apart or stand in one source, where
+    there are several."""
     found: list[list[int]] = []
     for place, card in enumerate(cards):
-        before = cards[place - 1].occurred_at if place else None
-        if card.occurred_at is not None and before is not None and abs(card.occurred_at - before) <= 1_800_000_000:
+        if place and _beside(cards[place - 1], card):
             found[-1].append(place)
         else:
             found.append([place])

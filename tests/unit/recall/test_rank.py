@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 
-from mn_engine.domain.cards import Card, CardKey, Kind, Stance
+from mn_engine.domain.cards import CONTRADICTS, Card, CardKey, Kind, Relation, Stance
 from mn_engine.domain.packets import Decision
 from mn_engine.recall.embedder import NoEmbedder
 from mn_engine.recall.rank import rank, retrievers
@@ -118,3 +120,30 @@ def test_a_long_conversation_makes_only_those_relevant_that_stand_next_to_someth
     words = ["parser", *["cache"] * 6]
     view = recorded([[card(f"c{at}", word, occurred_at=at) for at, word in enumerate(words)]]).view()
     assert {key.id for key, _ in found(view, Decision(focus="parser"))} == {"c0", "c1", "c2"}
+
+
+def test_parts_of_one_source_are_neighbours_and_others_are_not() -> None:
+    whole = card("whole", "the parser fails. a zebra ran by")
+    body = whole.body
+    first = replace(card("first", "the parser fails."), body=replace(body, end=17))
+    second = replace(card("second", " a zebra ran by"), body=replace(body, start=17))
+    view = recorded([[first, second, card("other", "a horse ran by")]]).view()
+    assert [key.id for key, _ in found(view, Decision(focus="parser"))] == ["first", "second"]
+    bits = rank(view, Decision(focus="parser"), SMALL).found_by.tolist()
+    assert retrievers(bits[1]) == ("adjacent",)
+
+
+def test_what_contradicts_a_card_is_found_with_it_though_no_word_is_shared() -> None:
+    """Invariant 3: an objection in other words is an objection."""
+    against = Relation(CONTRADICTS, CardKey("alice", "claim"))
+    view = recorded([[card("claim", "the parser fails"), card("but", "zebra", relations=(against,))]]).view()
+    assert [key.id for key, _ in found(view, Decision(focus="parser"))] == ["claim", "but"]
+    assert retrievers(rank(view, Decision(focus="parser"), SMALL).found_by.tolist()[1]) == ("linked",)
+
+
+def test_a_label_that_few_share_joins_and_one_that_many_share_does_not() -> None:
+    few = [card("a", "parser", entities=("Ada",)), card("b", "zebra", entities=("Ada",))]
+    many = [card(f"m{at}", "zebra" if at else "lexer", topics=("speed",)) for at in range(70)]
+    view = recorded([few, many]).view()
+    assert [key.id for key, _ in found(view, Decision(focus="parser"))] == ["a", "b"]
+    assert [key.id for key, _ in found(view, Decision(focus="lexer"))] == ["m0"]
