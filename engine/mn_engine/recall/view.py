@@ -31,7 +31,7 @@ _PAUSE_MICROSECONDS: Final = 30 * 60 * 1_000_000
 """A conversation ends where nothing more happens for half an hour."""
 
 
-assert ID_BYTES_MAX + 1 <= np.iinfo(np.uint8).max
+assert np.iinfo(np.uint8).max >= ID_BYTES_MAX + 1
 THREAD_GAP: Final = 2
 """How far neighbours in a conversation are heard."""
 
@@ -206,7 +206,8 @@ class View:
 
     def prefix_lengths(self, places: NDArray[Any]) -> NDArray[np.int64]:
         """Bytes that a reference has more than the id: the owner's name and a colon, where it is another's."""
-        return self._prefix_lengths[places].astype(np.int64)
+        lengths: NDArray[np.int64] = self._prefix_lengths[places].astype(np.int64)
+        return lengths
 
     @cached_property
     def _prefix_lengths(self) -> NDArray[np.uint8]:
