@@ -282,7 +282,7 @@ def _heard(view: View, scores: NDArray[np.int64], found_by: NDArray[np.uint16]) 
         np.add.at(heard, slots - distance, lent)
     hearing = np.flatnonzero((heard != 0) & (threads.places != NO_CARD))
     places, heard = threads.places[hearing].astype(np.int64), heard[hearing]
-    found_by[places[scores[places] == 0]] |= _ADJACENT
+    found_by[places] |= (scores[places] == 0) * _ADJACENT
     scores[places] = heard + (_pooled(heard, threads.numbers[hearing]) * _THREAD_SHARE >> 10)
     return scores
 

@@ -125,10 +125,11 @@ def marginal_utilities(
     kept = np.full(len(scores), _REDUNDANCY_SAME, np.int64)
     adds = waiting * kept
     for _ in range(len(scores)):
-        picked = adds.argmax()
-        if adds[picked] <= 0:  # what is left adds nothing
+        picked = int(adds.argmax())
+        most = adds[picked]
+        if most <= 0:  # what is left adds nothing
             break
-        utilities[picked] = adds[picked]
+        utilities[picked] = most
         waiting[picked] = _PICKED
         np.minimum(kept, distinct[picked], out=kept)
         np.multiply(waiting, kept, out=adds)
@@ -148,11 +149,9 @@ def _among(places: NDArray[np.uint32], links: Links) -> tuple[NDArray[np.int64],
 
 def similarities(sketches: NDArray[np.uint32]) -> NDArray[np.int64]:
     """Jaccard similarity of every two sketches, in 1024ths; of a sketch with itself it says nothing."""
-    shape = (len(sketches), len(sketches))
-    shared, count, both = np.zeros(shape, np.uint8), np.empty(shape, np.uint8), np.empty(shape, np.uint64)
-    for column in _bit_rows(sketches).T:
-        np.bitwise_and(column[:, None], column, out=both)
-        shared += np.bitwise_count(both, out=count)
+    shared = np.zeros((len(sketches), len(sketches)), np.uint8)
+    for column in np.ascontiguousarray(_bit_rows(sketches).T):
+        shared += np.bitwise_count(column[:, None] & column)
     filled = np.count_nonzero(sketches != NO_TERM, axis=1).astype(np.float32)
     joined = filled[:, None] + filled
     joined -= shared
