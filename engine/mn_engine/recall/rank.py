@@ -309,10 +309,12 @@ def _score_links(view: View, scores: NDArray[np.int64], found_by: NDArray[np.uin
     if view.index.labelled:
         found = np.flatnonzero(own != 0)
         best = ~smallest(~(own[found] << CARD_BITS | found), _LABELS_FROM) & ((1 << CARD_BITS) - 1)
+        labels: dict[int, int] = {}  # each with the best score that it stands beside, which comes first
         for place in best.tolist():
-            having = view.with_labels(view.index.labels_of(place), 0)
-            few = having.places[having.spread(having.counts) <= _LABEL_CARDS_MAX]
-            _lift(scores, found_by, few, np.full(len(few), int(own[place]) * _LABEL_SHARE >> 10))
+            for label in view.index.labels_of(place):
+                labels.setdefault(label, int(own[place]))
+        for label, places in view.sharing(list(labels), most=_LABEL_CARDS_MAX).items():
+            _lift(scores, found_by, places, np.full(len(places), labels[label] * _LABEL_SHARE >> 10))
 
 
 def _lift(

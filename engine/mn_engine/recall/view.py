@@ -86,6 +86,7 @@ class View:
         self.count = int(np.searchsorted(index.array("ordinals"), ordinal_of(revision + 1, 0)))
         """Cards that were there at the revision, hidden ones included; their places are 0 to count - 1."""
         self._ending_rows: dict[int, NDArray[np.int64]] = {}
+        self._sharing: dict[tuple[int, int], NDArray[np.int64] | None] = {}
 
     def column(self, name: str) -> NDArray[Any]:
         """A column of the index that has one item a card, as far as the revision goes."""
@@ -134,13 +135,13 @@ class View:
     @cached_property
     def threads(self) -> Threads:
         """Conversations: cards recorded one after another, as far as the reader sees, that tell of times close
-        together or whose texts stand in one source."""
+        together or whose texts are parts of one source."""
         places = np.flatnonzero(self.visible)
-        times, bodies = self.column("occurred")[places], self.column("body_hashes")[places]
+        times, bodies, texts = (self.column(name)[places] for name in ("occurred", "body_hashes", "text_hashes"))
         known = times != UNKNOWN_TIME
         joined = np.zeros(len(places), np.bool_)
         joined[1:] = (np.abs(np.diff(times)) <= _PAUSE_MICROSECONDS) & known[1:] & known[:-1]
-        joined[1:] |= bodies[1:] == bodies[:-1]
+        joined[1:] |= (bodies[1:] == bodies[:-1]) & (texts[1:] != texts[:-1])
         inside = joined.copy()
         inside[:-1] |= joined[1:]
         members = places[inside]
@@ -275,6 +276,17 @@ class View:
         """Visible cards that carry these labels. `mask` is TOPIC, ENTITY or CLAIM of the index, or 0 where they are
         masked already."""
         return self._seen(*self.index.labels.find([hashed ^ mask for hashed in hashes]))
+
+    def sharing(self, labels: Sequence[int], *, most: int) -> dict[int, NDArray[np.int64]]:
+        """Places of the visible cards that carry each of these masked labels, where no more than `most` do."""
+        new = [label for label in labels if (label, most) not in self._sharing]
+        if new:
+            having = self.with_labels(new, 0)
+            ends = list(accumulate(having.counts, initial=0))
+            for label, (start, end) in zip(new, pairwise(ends), strict=True):
+                self._sharing[label, most] = having.places[start:end] if end - start <= most else None
+        found = {label: self._sharing[label, most] for label in labels}
+        return {label: places for label, places in found.items() if places is not None}
 
     def with_terms(self, hashes: Sequence[int]) -> Having:
         """Visible cards that have these terms."""

@@ -74,45 +74,51 @@ class Filling:
         An order by utility per byte prefers small cards, also where the last of them leave room unused. So the packet's
         utility only grows, near to the most that any choice has.
         """
-        utility = self._pool.order.utility
-        held = [rank for rank, taken_for in self._taken.items() if taken_for is role]
-        windows = {rank // DIVERSITY_WINDOW for rank in held}
-        passed = np.flatnonzero(self._waiting()[: self._horizon]).tolist()
-        passed = [rank for rank in passed if rank // DIVERSITY_WINDOW in windows]
-        if not passed:
+        held = np.asarray([rank for rank, taken_for in self._taken.items() if taken_for is role], np.int64)
+        passed = np.flatnonzero(self._waiting()[: self._horizon])
+        passed = passed[np.isin(passed // DIVERSITY_WINDOW, held // DIVERSITY_WINDOW)]
+        if not len(passed):
             return
-        held.sort(key=lambda rank: (utility(rank), -rank))
-        for rank in sorted(passed, key=lambda rank: (-utility(rank), rank))[:_EXCHANGES_MAX]:
-            leaving = self._leaving(rank, held, self.left_room().less(keeping.bytes, keeping.tokens))
-            if leaving:
-                for left in leaving:
-                    del self._taken[left]
-                self.used[role] = self.used[role].less(*self._cost(leaving))
-                self._take(role, np.asarray([rank]), self.left_room())
-                held = sorted({*held, rank} - set(leaving), key=lambda one: (utility(one), -one))
+        passed = passed[np.argsort(-self._pool.order.utilities(passed), kind="stable")][:_EXCHANGES_MAX]
+        at = 0
+        while at < len(passed):
+            held = held[np.lexsort((-held, self._pool.order.utilities(held)))]
+            room = self.left_room().less(keeping.bytes, keeping.tokens)
+            ends = self._leaving(passed[at:], held, room)
+            if not ends.any():
+                return
+            first = int(np.flatnonzero(ends)[0])
+            at += first
+            leaving = self._needed(int(passed[at]), held[: ends[first]], room)
+            for rank in leaving:
+                del self._taken[rank]
+            self.used[role] = self.used[role].less(*self._cost(leaving))
+            self._take(role, passed[at : at + 1], self.left_room())
+            held = np.append(held[~np.isin(held, leaving)], passed[at])
+            at += 1
 
-    def _leaving(self, rank: int, held: list[int], room: Room) -> list[int]:
-        """The fewest of the cards `held`, least useful first, that `rank` needs the room of beside `room`; none where
-        they are worth as much."""
-        utility = self._pool.order.utility
-        size, tokens = self._cost([rank])
-        worth, leaving = utility(rank), list[int]()
-        for one in held:
-            if room.holds(size, tokens):
-                break
-            worth -= utility(one)
-            if worth <= 0:
-                return []
-            leaving.append(one)
-            room = room.more(*self._cost([one]))
-        if not room.holds(size, tokens):
-            return []
-        for one in leaving[::-1]:
+    def _leaving(self, passed: NDArray[np.int64], held: NDArray[np.int64], room: Room) -> NDArray[np.int64]:
+        """How many of the cards `held`, which are in order, each of the `passed` needs the room of beside `room`; 0
+        where they are worth as much."""
+        pool = self._pool
+        ends = np.zeros(len(passed), np.int64)
+        for column, free in ((pool.sizes, room.bytes), (pool.tokens, room.tokens)):
+            needed = column[passed] - free
+            ends = np.maximum(ends, np.where(needed > 0, 1 + np.searchsorted(np.cumsum(column[held]), needed), 0))
+        lost = np.append(np.cumsum(pool.order.utilities(held)), np.iinfo(np.int64).max)
+        worthwhile = (ends > 0) & (lost[np.minimum(ends, len(lost)) - 1] < pool.order.utilities(passed))
+        return np.where(worthwhile, ends, 0)
+
+    def _needed(self, rank: int, leaving: NDArray[np.int64], room: Room) -> list[int]:
+        """Those of the cards `leaving` whose room a card needs: the most useful stay where they can."""
+        needed: list[int] = leaving.tolist()
+        room = room.more(*self._cost(needed))
+        for one in needed[::-1]:
             without = room.less(*self._cost([one]))
-            if without.holds(size, tokens):
-                leaving.remove(one)
+            if without.holds(*self._cost([rank])):
+                needed.remove(one)
                 room = without
-        return leaving
+        return needed
 
     def _cost(self, ranks: list[int]) -> tuple[int, int]:
         return int(self._pool.sizes[ranks].sum()), int(self._pool.tokens[ranks].sum())

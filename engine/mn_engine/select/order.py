@@ -70,17 +70,21 @@ class Order:
             self._windows[number] = self._ordered(number * DIVERSITY_WINDOW)
         return self._windows[number]
 
-    def utility(self, rank: int) -> int:
-        """What a card adds to those picked before it."""
-        number, at = divmod(rank, DIVERSITY_WINDOW)
-        self.window(number)
-        return int(self._utilities[number][at])
+    def utilities(self, ranks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """What each card adds to those picked before it in its window."""
+        found = np.zeros(len(ranks), np.int64)
+        windows = ranks // DIVERSITY_WINDOW
+        for number in np.unique(windows).tolist():
+            self.window(number)
+            inside = windows == number
+            found[inside] = self._utilities[number][ranks[inside] % DIVERSITY_WINDOW]
+        return found
 
     def weighed(self, rank: int) -> Weighed:
         """How a card was weighed."""
         number = rank // DIVERSITY_WINDOW
         place = self.window(number).index(rank)
-        utility, score = self.utility(rank), int(self._scores[rank])
+        utility, score = int(self.utilities(np.asarray([rank]))[0]), int(self._scores[rank])
         kept = -(-utility * _REDUNDANCY_SAME // score) if score else _REDUNDANCY_SAME
         return Weighed(
             utility=utility, redundancy=_REDUNDANCY_SAME - kept, offered=number * DIVERSITY_WINDOW + place + 1

@@ -93,14 +93,14 @@ def ranked_cards(cards: Sequence[Card], decision: Decision, embedder: SmallEmbed
 
 
 def _beside(one: Card, next_one: Card) -> bool:
-    if one.body.artifact == next_one.body.artifact:
+    if one.body.artifact == next_one.body.artifact and one.text != next_one.text:
         return True
     times = one.occurred_at, next_one.occurred_at
     return times[0] is not None and times[1] is not None and abs(times[1] - times[0]) <= 1_800_000_000
 
 
 def threads(cards: Sequence[Card]) -> list[list[int]]:
-    """Places of cards next to each other that tell of times at most half an hour apart or stand in one source, where
+    """Places of cards next to each other that tell of times at most half an hour apart or are parts of one source, where
     there are several."""
     found: list[list[int]] = []
     for place, card in enumerate(cards):
