@@ -100,8 +100,8 @@ def _beside(one: Card, next_one: Card) -> bool:
 
 
 def threads(cards: Sequence[Card]) -> list[list[int]]:
-    """Places of cards next to each other that tell of times at most half an hour apart or are parts of one source, where
-    there are several."""
+    """Places of cards next to each other that tell of times at most half an hour apart, or are parts of one source:
+    where there are several."""
     found: list[list[int]] = []
     for place, card in enumerate(cards):
         if place and _beside(cards[place - 1], card):
