@@ -9,6 +9,7 @@ may be taken ahead of the order, from anywhere in the pool; later pages pass the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from itertools import groupby
 from typing import Final
 
@@ -25,7 +26,12 @@ from mn_engine.select.room import Room
 
 _EXCHANGES_MAX: Final = 64
 """The most useful cards that were passed over, which others may give way to."""
-_STANCES: Final = np.arange(max(Stance) + 1)
+
+
+@lru_cache
+def _among(stances: tuple[Stance, ...]) -> NDArray[np.bool_]:
+    """By number of a stance, whether it is one of these."""
+    return np.isin(np.arange(max(Stance) + 1), stances)
 
 
 class Filling:
@@ -52,7 +58,7 @@ class Filling:
     def fill(self, role: Role, *, limit: Room, stances: tuple[Stance, ...] = tuple(Stance)) -> None:
         """Takes cards of these stances for `role`, in order, while they fit into `limit` and the room that is left."""
         pool, near = self._pool, slice(self._horizon)
-        wanted = self._fits[near] & np.isin(_STANCES, stances)[pool.stances[near]]
+        wanted = self._fits[near] & _among(stances)[pool.stances[near]]
         wanted[[rank for rank in self._taken if rank < self._horizon]] = False
         left = limit.within(self.left_room())
         for window, smallest in _smallest(pool, wanted):

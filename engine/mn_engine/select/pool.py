@@ -57,6 +57,8 @@ class Pool:
 
     def ranks_of(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """The ranks of those of the cards that are in the pool, best first; puts as many in order as that takes."""
+        if not len(places):
+            return places
         found = np.flatnonzero(np.isin(self.places, places))
         if len(found) and int(found[-1]) >= self.arranged:
             self.arrange(len(self))

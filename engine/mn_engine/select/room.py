@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +15,11 @@ from numpy.typing import NDArray
 
 TOKENS_ANY: Final = 1 << 62
 """More tokens than any packet has."""
+
+
+@lru_cache(maxsize=64)
+def _decimal(share: float) -> Fraction:
+    return Fraction(repr(share))
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +31,7 @@ class Room:
 
     def share(self, share: float) -> Room:
         """That part of it, rounded down; a share is taken as the decimal that it is written as."""
-        part = Fraction(repr(share))
+        part = _decimal(share)
         return Room(int(part * self.bytes), self.tokens if self.unmetered else int(part * self.tokens))
 
     def less(self, bytes_used: int, tokens_used: int) -> Room:
