@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
+from mn.context.working.v1 import run_pb2
 from mn_contract.invocations import Attempt
 from mn_sdk.client import ArtifactRef
 from mn_sdk.context_session import provider
@@ -74,6 +75,10 @@ class AsyncContextSession:
     async def memory_action(self, action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """See ContextSession.memory_action."""
         return await asyncio.to_thread(self.session.memory_action, action, arguments)
+
+    async def clear(self, reason: str) -> run_pb2.Tombstone:
+        """See ContextSession.clear."""
+        return await asyncio.to_thread(self.session.clear, reason)
 
     async def close(self) -> None:
         """See ContextSession.close."""

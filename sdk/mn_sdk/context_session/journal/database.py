@@ -36,6 +36,8 @@ MIGRATIONS: Final = (
     """,
 )
 """One script a schema version, in order; a script that was released is never changed."""
+TABLES: Final = ("attempts", "notes")
+"""What rows of runs stand in."""
 
 
 class Database:
@@ -71,6 +73,21 @@ class Database:
         """The connection, for one query."""
         with self._lock, _translated(self._path):
             yield self._opened()
+
+    def erase(self, job_id: str, run_id: str) -> None:
+        """Removes a run's rows, and their bytes from the files. Idempotent.
+
+        SQLite keeps deleted bytes, with `secure_delete` still those of rows that it once moved from page to page; so
+        the file is written anew, and its log emptied.
+        """
+        with self.write() as connection:
+            for table in TABLES:
+                connection.execute(f"DELETE FROM {table} WHERE (job_id, run_id) = (?, ?)", (job_id, run_id))
+        with self.read() as connection:
+            connection.execute("VACUUM")
+            (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise _locked(self._path)
 
     def close(self) -> None:
         """Idempotent."""
@@ -151,9 +168,13 @@ def _error_of(error: sqlite3.Error, path: Path) -> ContextError:
     if code == sqlite3.SQLITE_FULL:
         return StorageFull(f"the disk that holds {path} is full; nothing was written")
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return DependencyUnavailable(f"{path} stayed locked by another process; try again", dependency="journal")
+        return _locked(path)
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return DependencyUnavailable(
             f"{path} is damaged: restore it from a backup; nothing was read from it", dependency="journal"
         )
     return DependencyUnavailable(f"{path} cannot be used: {error}", dependency="journal")
+
+
+def _locked(path: Path) -> DependencyUnavailable:
+    return DependencyUnavailable(f"{path} stayed locked by another process; try again", dependency="journal")
