@@ -65,7 +65,11 @@ def check_required(view: View, items: Sequence[Sized], budget_bytes: int, *, sta
 def _plan(
     every: Sequence[Sized], named: Sequence[Sized], refs: dict[int, str], budget_bytes: int
 ) -> dict[str, list[Any]]:
-    """What to name for packets that each fit beside `every`, in recorded order, and what fits into none."""
+    """What to name for packets that each fit beside `every`, in recorded order, and what fits into none. Where `every`
+    itself fits into none there are no packets, and oversize is what is too large alone."""
+    if not _fits(every, budget_bytes):
+        alone = [refs[item.ordinal] for item in (*every, *named) if not _fits([item], budget_bytes)]
+        return {"packets": [], "oversize": alone}
     packets: list[list[Sized]] = []
     oversize = []
     for item in named:

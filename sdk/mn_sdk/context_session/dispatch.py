@@ -158,11 +158,11 @@ class Dispatcher:
         """The call that fits, and how many source ranges of its packet were checked: all of them, once it is known."""
         required = tuple(card for ref in turning.required_refs for card in self.recorder.cards_of(ref))
 
-        def compile_packet(budget_bytes: int) -> packet_pb2.Packet:
+        def compile_packet(budget_bytes: int, *, named: bool = True) -> packet_pb2.Packet:
             self.lifetime.check()
             return self.client.compile(
                 packet_pb2.CompileRequest(
-                    decision=turning.message(required),
+                    decision=turning.message(required if named else ()),
                     budget_bytes=budget_bytes,
                     counter_evidence_share=self.policy.counter_evidence_share,
                     supporting_evidence_share=self.policy.supporting_evidence_share,

@@ -111,11 +111,16 @@ def test_a_packet_is_within_its_budget_or_names_all_that_is_required(
 
 
 def check_plan(detail: dict[str, object]) -> None:
-    """Every item stands in all parts, or is in one packet that fits beside those, or fits in none."""
+    """Every item stands in all parts, or is in one packet that fits beside those, or fits in none. Where those that
+    stand in all parts do not fit, no packet is planned, and what is named is too large alone."""
     sizes = {item["id"]: item["bytes"] for item in detail["items"]}  # type: ignore[attr-defined]
     budget, plan = detail["budget"], detail["plan"]
     planned = [ref for packet in plan["packets"] for ref in packet]  # type: ignore[index]
     every = plan["every_part"]  # type: ignore[index]
+    if every and packet_size([sizes[ref] for ref in every]) > budget:
+        assert planned == []
+        assert sorted(plan["oversize"]) == sorted(ref for ref, size in sizes.items() if packet_size([size]) > budget)  # type: ignore[index]
+        return
     assert sorted(every + planned + plan["oversize"]) == sorted(sizes)  # type: ignore[index]
     assert all(packet_size([sizes[ref] for ref in every + packet]) <= budget for packet in plan["packets"])  # type: ignore[index]
     assert all(packet_size([sizes[ref] for ref in [*every, ref]]) > budget for ref in plan["oversize"])  # type: ignore[index]
