@@ -39,6 +39,9 @@ MIGRATIONS: Final = (
 TABLES: Final = ("attempts", "notes")
 """What rows of runs stand in."""
 
+_inherited: Final[list[sqlite3.Connection]] = []
+"""Connections of a process that this one was forked from."""
+
 
 class Database:
     """One connection a process; use from any thread. After a fork the child opens its own."""
@@ -93,16 +96,25 @@ class Database:
         """Idempotent."""
         with self._lock:
             self._closed = True
-            connection, self._connection = self._connection, None
-            if connection is not None and self._pid == os.getpid():
+            connection, self._connection = self._own(), None
+            if connection is not None:
                 connection.close()
 
     def _opened(self) -> sqlite3.Connection:
         if self._closed:
             raise DependencyUnavailable("the session is closed", dependency="journal")
-        if self._connection is None or self._pid != os.getpid():
-            # A connection inherited over a fork is left alone: closing it would drop the parent's file locks.
-            self._connection, self._pid = _connect(self._path), os.getpid()
+        connection = self._own()
+        if connection is None:
+            connection, self._pid = _connect(self._path), os.getpid()
+            self._connection = connection
+        return connection
+
+    def _own(self) -> sqlite3.Connection | None:
+        """The connection, where this process made it. One inherited over a fork is left alone, even by the collector:
+        closing it would work on the parent's files."""
+        if self._connection is not None and self._pid != os.getpid():
+            _inherited.append(self._connection)
+            self._connection = None
         return self._connection
 
 
