@@ -2,6 +2,7 @@
 # themselves, in .venv and .cache, and nothing global.
 
 PYTHON ?= python3
+export BUF_CACHE_DIR := $(CURDIR)/.cache/buf
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready

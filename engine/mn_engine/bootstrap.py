@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Mapping
@@ -67,9 +68,10 @@ class EmbeddedEngine:
         return self._face.call(method, metadata, request, expired=expired)
 
     def close(self) -> None:
-        """Lets go; the last handle closes the record. Idempotent."""
+        """Lets go; the last handle closes the record. Idempotent. In a forked child nothing is closed, and no lock
+        taken, which another thread of the parent may have held."""
         shared, self._shared = self._shared, None
-        if shared is not None:
+        if shared is not None and shared.pid == os.getpid():
             _release(shared)
 
 
@@ -78,6 +80,7 @@ class _Shared:
         self.record = record
         self.engine = open_engine(record)
         self.handles = 0
+        self.pid = os.getpid()
 
 
 _records: dict[Path, _Shared] = {}

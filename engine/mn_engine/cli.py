@@ -36,7 +36,7 @@ def main() -> None:
 def serve(address: str | None, store: str | None, allow_plaintext: bool, log_level: str) -> None:
     """Serve a record over gRPC, until SIGINT, SIGTERM or SIGHUP.
 
-    Each finishes what is under way.
+    Any of the three signals lets the calls under way finish first.
     """
     from mn_engine.config import serve_config
     from mn_engine.serving import serve_until_signalled

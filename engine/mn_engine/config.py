@@ -119,18 +119,23 @@ def _gate(env: Mapping[str, str]) -> Gate:
     return Gate(trusted_sha256=sha256, bound=_bound_tokens(Path(named)) if named else ())
 
 
+class _KeyTwice(yaml.YAMLError):
+    """`line` is that of the second one."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__(line)
+        self.line = line
+
+
 class _TokensLoader(yaml.SafeLoader):
     """Refuses a key that stands twice, where YAML forbids it and PyYAML takes the last: one of the two is not meant."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """See SafeLoader. Raises InvalidInput with the line of the second key; the key itself may be a token."""
+        """See SafeLoader. Raises _KeyTwice, which does not tell the key: it may be a token."""
         seen = set()
         for key, _ in node.value:
             if (key.tag, str(key.value)) in seen:
-                raise InvalidInput(
-                    f"MN_CONTEXT_TOKENS_FILE: line {key.start_mark.line + 1} has a key that stands there twice",
-                    field="MN_CONTEXT_TOKENS_FILE",
-                )
+                raise _KeyTwice(key.start_mark.line + 1)
             seen.add((key.tag, str(key.value)))
         return super().construct_mapping(node, deep=deep)
 
@@ -141,6 +146,10 @@ def _bound_tokens(path: Path) -> tuple[BoundToken, ...]:
     try:
         text = path.read_text(encoding="utf-8")
         document = yaml.load(text, _TokensLoader) if len(text) <= _TOKENS_BYTES_MAX else None
+    except _KeyTwice as error:
+        raise InvalidInput(
+            f"{field}: line {error.line} has a key that stands there already; keep one of the two", field=field
+        ) from error
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise InvalidInput(f"{field} cannot be read: {type(error).__name__}", field=field) from error
     tokens = document.get("tokens") if isinstance(document, dict) else None

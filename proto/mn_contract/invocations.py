@@ -150,11 +150,13 @@ def begin(newest: Attempt | None, spent: frozenset[str], wish: Begin, now_ms: in
     """What becomes of `wish`, given the name's newest attempt and its retry identities that are spent.
 
     Raises InvocationInFlight where another live worker holds it, IdempotencyConflict where the name was used for
-    another request or the retry identity for an earlier dispatch. An outcome nobody can prove comes back as
-    `Begun.error`.
+    another request or with roles that `wish` lacks, or the retry identity for an earlier dispatch. An outcome nobody
+    can prove comes back as `Begun.error`.
     """
     if newest is None:
         return _fresh(wish, 1, now_ms)
+    if not is_visible(newest, wish.roles):
+        raise _taken(newest.name)
     resumes = bool(wish.retry) and wish.retry == newest.retry
     if newest.state in REPLAYABLE:
         _check_same_request(newest, wish)
@@ -296,8 +298,12 @@ def _check_unspent(wish: Begin, spent: frozenset[str]) -> None:
 
 
 def _check_same_request(newest: Attempt, wish: Begin) -> None:
-    if newest.fingerprint != wish.fingerprint or not is_visible(newest, wish.roles):
-        raise IdempotencyConflict(
-            f"call {newest.name!r} was made with another request or other roles; give this one a name of its own",
-            key=newest.name,
-        )
+    if newest.fingerprint != wish.fingerprint:
+        raise _taken(newest.name)
+
+
+def _taken(name: str) -> IdempotencyConflict:
+    # One answer for both reasons, so that it tells nothing of a call that the asker may not see.
+    return IdempotencyConflict(
+        f"call {name!r} was made with another request or other roles; give this one a name of its own", key=name
+    )

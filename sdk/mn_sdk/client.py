@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from mn.context.working.v1 import artifact_pb2, card_pb2, packet_pb2, run_pb2
 from mn_contract.addresses import read_replicas
-from mn_contract.errors import DependencyUnavailable, InvalidInput, NotFound, SourceMismatch
+from mn_contract.errors import DependencyUnavailable, InvalidInput, NotFound, RunClosed, SourceMismatch
 from mn_contract.limits import ARTIFACT_CHUNK_BYTES_MAX, ARTIFACT_READ_BYTES_MAX, ARTIFACT_READ_RANGES_MAX
 from mn_contract.names import check_media_type, utf8
 from mn_sdk.environment import auth_token, engine_address
 from mn_sdk.scope import SessionScope
 from mn_sdk.transport import Transport
 from mn_sdk.transport.bounded import BoundedTransport
+from mn_sdk.transport.closing import ClosingTransport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +39,18 @@ def runtime_client(
     root: str | Path | None = None,
     address: str | None = None,
     deadline: float | None = None,
+    on_closed: Callable[[RunClosed], None] | None = None,
 ) -> WorkingMemoryClient:
     """A client for one scope: the server at `address` or MN_CONTEXT_ADDR where one is named, else one under `root`.
 
     A server that is named and cannot be reached is DependencyUnavailable; nothing else is tried. No call lasts beyond
-    `deadline`, in epoch seconds.
+    `deadline`, in epoch seconds. `on_closed` is called with each answer that the run is closed, before it is raised.
     """
     transport = _transport(job_id, run_id, principal, roles, root, address)
     if deadline is not None:
         transport = BoundedTransport(transport, deadline)
+    if on_closed is not None:
+        transport = ClosingTransport(transport, on_closed)
     return WorkingMemoryClient(transport)
 
 
@@ -86,6 +90,11 @@ class WorkingMemoryClient:
         """The run as it stands. Raises NotFound before it was opened."""
         found: run_pb2.GetRunResponse = self.call("GetRun", run_pb2.GetRunRequest())
         return found.run
+
+    def clear_run(self, reason: str) -> run_pb2.Tombstone:
+        """Removes the run's contents; what stays of it. Idempotent."""
+        cleared: run_pb2.ClearRunResponse = self.call("ClearRun", run_pb2.ClearRunRequest(reason=reason))
+        return cleared.tombstone
 
     def has_artifact(self, sha256: str) -> bool:
         """Whether the run has an artifact of these bytes that the scope may read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -101,6 +102,33 @@ os._exit(0)
 """
 
 
+FORKED_SESSION = """
+import gc, os, sys
+from pathlib import Path
+from mn_sdk.context_session import ContextSession
+
+root = Path(sys.argv[1])
+session = ContextSession(root, job_id="j", run_id="r", principal="p")
+session.observe("a", event_id="a")
+session.journal.cursor("c", 1)
+files = lambda: {file.name: (file.stat().st_size, file.stat().st_mtime_ns) for file in root.rglob("*")}
+before = files()
+child = os.fork()
+if not child:
+    session.close()
+    session.close()
+    del session
+    gc.collect()
+    os._exit(0 if files() == before else 1)
+assert os.waitpid(child, 0)[1] == 0
+session.observe("b", event_id="b")
+session.journal.cursor("c", 2)
+session.close()
+session = ContextSession(root, job_id="j", run_id="r", principal="p")
+print(session.journal.cursor("c"), session.memory_action("recall_memory", {"query": "b"})["revision"])
+"""
+
+
 def started(script: str, path: Path) -> subprocess.Popen[str]:
     """A process that runs a script with our modules at hand."""
     return subprocess.Popen(
@@ -160,6 +188,11 @@ def test_a_forked_child_can_neither_write_nor_read_and_leaves_the_record_whole(p
     reopened.close()
 
 
+def test_a_forked_child_closes_its_copy_of_a_session_without_touching_a_file(path: Path) -> None:
+    told, _ = started(FORKED_SESSION, path).communicate(timeout=WAIT_SECONDS)
+    assert told == "2 2\n"
+
+
 def test_a_child_that_outlives_its_parent_does_not_keep_the_record_locked(path: Path) -> None:
     with started(OUTLIVED, path) as parent:
         assert parent.stdout is not None
@@ -177,11 +210,37 @@ def test_a_folder_that_cannot_be_made_is_a_typed_error(tmp_path: Path) -> None:
         DuckDBStore(tmp_path / "file" / "record.duckdb")
 
 
-def test_a_file_that_is_no_record_is_a_typed_error_and_stays_as_it_is(path: Path) -> None:
-    path.write_bytes(b"something else entirely" * 1000)
+@pytest.mark.parametrize("content", [b"something else entirely" * 1000, b"a name\n", b""])
+def test_a_file_that_is_no_record_is_a_typed_error_and_stays_as_it_is_and_alone(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
     with pytest.raises(DependencyUnavailable):
         DuckDBStore(path)
-    assert path.read_bytes() == b"something else entirely" * 1000
+    assert path.read_bytes() == content
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_device_is_no_record_and_nothing_is_left_beside_it(path: Path) -> None:
+    path.symlink_to("/dev/null")
+    beside = set(Path("/dev").iterdir())
+    with pytest.raises(DependencyUnavailable):
+        DuckDBStore(path)
+    assert set(Path("/dev").iterdir()) == beside
+
+
+def test_a_lock_that_was_taken_back_meanwhile_is_taken_anew(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else two processes would hold two files of one name."""
+    flock = fcntl.flock
+
+    def taken_back(descriptor: int, operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", flock)
+        flock(descriptor, operation)
+        path.with_name(path.name + ".lock").unlink()
+
+    monkeypatch.setattr(fcntl, "flock", taken_back)
+    store = DuckDBStore(path, free_bytes_floor=0)
+    with pytest.raises(RecordInUse):
+        DuckDBStore(path, free_bytes_floor=0)
+    store.close()
 
 
 def test_a_file_that_may_not_be_read_is_said_to_be_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,7 +74,11 @@ def check_required(view: View, items: Sequence[Sized], budget: Budget, *, standi
 
 
 def _plan(every: Sequence[Sized], named: Sequence[Sized], refs: dict[int, str], budget: Budget) -> dict[str, list[Any]]:
-    """What to name for packets that each fit beside `every`, in recorded order, and what fits into none."""
+    """What to name for packets that each fit beside `every`, in recorded order, and what fits into none. Where `every`
+    itself fits into none there are no packets, and oversize is what is too large alone."""
+    if not _fits(every, budget):
+        alone = [refs[item.ordinal] for item in (*every, *named) if not _fits([item], budget)]
+        return {"packets": [], "oversize": alone}
     packets: list[list[Sized]] = []
     oversize = []
     for item in named:

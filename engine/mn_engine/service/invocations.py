@@ -1,8 +1,8 @@
 """Model calls billed at most once: the rules of mn_contract.invocations over the store (invariant 10).
 
 A closed run begins and dispatches nothing, but what was dispatched may still be answered and settled: a paid response
-is not lost to a cancel. An attempt made with roles that the scope does not bear is not found (invariant 7); only a
-response is taken in for it, because whoever brings one has it already.
+is not lost to a cancel. An attempt made with roles that the scope does not bear is not found, and its name is taken
+(invariant 7).
 """
 
 from __future__ import annotations
@@ -115,9 +115,9 @@ def respond_invocation(
     """The attempt with what became of it."""
 
     def decide(known: Invocations) -> Attempt:
-        if outcome is State.RESPONDED:
-            return respond(_numbered(known, attempt), response, usable=usable)
         of = _of(known, scope, attempt)
+        if outcome is State.RESPONDED:
+            return respond(of, response, usable=usable)
         command = {State.FAILED_DEFINITE: Command.FAIL, State.AMBIGUOUS: Command.LOSE}.get(outcome)
         if command is None:
             raise InvalidInput("outcome must be responded, failed_definite or ambiguous", field="outcome")
@@ -175,21 +175,10 @@ def _newest(known: Invocations, scope: Scope) -> Attempt | None:
 
 
 def _of(known: Invocations, scope: Scope, number: int) -> Attempt:
-    attempt = _numbered(known, number)
-    if not is_visible(attempt, scope.roles):
-        raise _no_such_attempt()
-    return attempt
-
-
-def _numbered(known: Invocations, number: int) -> Attempt:
     attempt = known.by_attempt.get(number)
-    if attempt is None:
-        raise _no_such_attempt()
+    if attempt is None or not is_visible(attempt, scope.roles):
+        raise NotFound("there is no such attempt of an invocation of this name")
     return attempt
-
-
-def _no_such_attempt() -> NotFound:
-    return NotFound("there is no such attempt of an invocation of this name")
 
 
 def _now_ms(engine: Engine) -> int:

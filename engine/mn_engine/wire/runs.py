@@ -52,4 +52,5 @@ def encode_attempt(attempt: Attempt) -> invocation_pb2.Invocation:
         retry=attempt.retry,
         evidence=attempt.evidence,
         request_sha256=attempt.request_sha256,
+        roles=sorted(attempt.roles),
     )

@@ -8,8 +8,8 @@ answer is NeedsPartition, with what each part costs and how the decision could b
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol
 
 from mn.context.working.v1 import packet_pb2
 from mn_contract.canonical import encoded
@@ -27,8 +27,15 @@ BYTES_PER_TOKEN: Final = 4
 ROUNDS_MAX: Final = 8
 _SHRINK_NUM, _SHRINK_DEN = 97, 100
 
-Compile = Callable[[int], packet_pb2.Packet]
-"""The packet for a budget in bytes; its sources are verified once it is chosen. Raises NeedsPartition."""
+
+class Compile(Protocol):
+    """Asks for packets."""
+
+    def __call__(self, budget_bytes: int, *, named: bool = True) -> packet_pb2.Packet:
+        """The packet for a budget; without the records that the caller named where not `named`. Its sources are
+        verified once it is chosen. Raises NeedsPartition."""
+
+
 Counter = Callable[[Mapping[str, Any], str], Count]
 """Counts a complete request for a model."""
 
@@ -160,27 +167,48 @@ class Admission:
         names = tuple(self.form.current or {})
         empty = self._text_tokens("{}")
         fields = {name: self._text_tokens(self.form.field_text(name)) - empty for name in names}
-        standing = self._standing()
+        required, told = self._required()
+        every = required if self._holds((), required) else self._required(named=False)[0]
+        splits = self._holds((), every)
+        beside = every if splits and every is not None else Recalled()
         return over_budget(
             reason,
             count,
             fields,
-            fits=lambda part: self._sized_with(part, standing).upper <= self.input_budget,
+            self._oversize_records(required, beside),
+            splits=splits,
+            fits=lambda part: self._holds(part, beside),
             window=self.policy.window_tokens,
             input_budget=self.input_budget,
-            more=more,
+            more={**told, **more},
         )
 
-    def _standing(self) -> Recalled:
-        """What is recalled in every part of a split: what is required, or nothing where that fits no request."""
-        standing, size = Recalled(), PACKET_BUDGET_BYTES_MIN
+    def _required(self, *, named: bool = True) -> tuple[Recalled | None, Mapping[str, Any]]:
+        """What is required, as it is recalled, and the engine's account of it. None where no packet holds it."""
+        size, told = PACKET_BUDGET_BYTES_MIN, dict[str, Any]()
         for _ in range(2):
             try:
-                standing = recalled_of(self.compile(size))
-                break
+                return recalled_of(self.compile(size, named=named)), told
             except NeedsPartition as error:
                 size = min(int(error.detail.get("size", PACKET_BUDGET_BYTES_MAX)), PACKET_BUDGET_BYTES_MAX)
-        return standing if self._sized_with((), standing).upper <= self.input_budget else Recalled()
+                told = {name: error.detail[name] for name in ("items",) if name in error.detail}
+        return None, told
+
+    def _oversize_records(self, required: Recalled | None, beside: Recalled) -> list[str]:
+        """The required records that are not in `beside` and fit into no request, each taken alone."""
+        if required is None or not self._holds((), beside):
+            return []
+        known = {document["id"] for document in beside.documents}
+        return [
+            document["id"]
+            for document in required.documents
+            if document["id"] not in known
+            and not self._holds((), replace(required, documents=[*beside.documents, document]))
+        ]
+
+    def _holds(self, names: Sequence[str], recalled: Recalled | None) -> bool:
+        """Whether a request whose object has these keys alone fits beside `recalled`."""
+        return recalled is not None and self._sized_with(names, recalled).upper <= self.input_budget
 
     def _sized_with(self, names: Sequence[str], recalled: Recalled) -> Count:
         """The request, its object cut down to these keys."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
+from mn.context.working.v1 import run_pb2
 from mn_contract.invocations import Attempt
 from mn_sdk.client import ArtifactRef
 from mn_sdk.context_session import provider
@@ -78,6 +79,10 @@ class AsyncContextSession:
     async def explain(self, packet_digest: str, card_id: str) -> dict[str, Any]:
         """See ContextSession.explain."""
         return await asyncio.to_thread(self.session.explain, packet_digest, card_id)
+
+    async def clear(self, reason: str) -> run_pb2.Tombstone:
+        """See ContextSession.clear."""
+        return await asyncio.to_thread(self.session.clear, reason)
 
     async def close(self) -> None:
         """See ContextSession.close."""

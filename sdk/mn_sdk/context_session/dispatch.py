@@ -150,9 +150,9 @@ class Dispatcher:
         )
 
     def _fingerprint(self, turning: Turning, call: ModelCall) -> str:
-        """What a replay must be the same in. Roles are in it: what was recalled for them is in the response and in the
-        report, so a session with other roles is refused both (invariant 7)."""
-        return digest({"request": call.digest(), "decision": turning.identity(), "roles": sorted(self.scope.roles)})
+        """What a replay must be the same in. Roles are not in it: the journal finds a call for whoever bears those that
+        it was made with."""
+        return digest({"request": call.digest(), "decision": turning.identity()})
 
     def _admit(self, turning: Turning, call: ModelCall, form: Form) -> tuple[Admitted, int]:
         """The call that fits, and how many source ranges of its packet were checked: all of them, once it is known."""
@@ -160,10 +160,10 @@ class Dispatcher:
 
         asked: dict[str, packet_pb2.CompileRequest] = {}
 
-        def compile_packet(budget_bytes: int) -> packet_pb2.Packet:
+        def compile_packet(budget_bytes: int, *, named: bool = True) -> packet_pb2.Packet:
             self.lifetime.check()
             request = packet_pb2.CompileRequest(
-                decision=turning.message(required),
+                decision=turning.message(required if named else ()),
                 budget_bytes=budget_bytes,
                 counter_evidence_share=self.policy.counter_evidence_share,
                 supporting_evidence_share=self.policy.supporting_evidence_share,

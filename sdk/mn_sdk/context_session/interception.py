@@ -103,11 +103,13 @@ def outside(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
     turn = ambient()
     if turn is not None:
-        raise UnmanagedCall(
+        refusal = UnmanagedCall(
             f"litellm's {_guarded[number].__name__} would be neither counted nor journaled in turn {turn.name!r}; use "
             "litellm.completion, or call it outside of the turn",
             name=turn.name,
         )
+        turn.refused(refusal)
+        raise refusal
     return _guarded[number](*args, **kwargs)
 
 

@@ -14,7 +14,9 @@ def over_budget(
     reason: str,
     count: Count,
     fields: Mapping[str, int],
+    records: Sequence[str],
     *,
+    splits: bool,
     fits: Callable[[Sequence[str]], bool],
     window: int,
     input_budget: int,
@@ -23,18 +25,30 @@ def over_budget(
     """The error for a request that cannot be made small enough.
 
     `count` is of the request without recalled records; `fields` are the tokens of each key of the caller's object, by
-    itself; `fits` says whether a request whose object has these keys alone fits; `more` is what the engine said of
-    required records (their sizes, and a plan over them).
+    itself; `records` are required records that fit into no request; `splits` says whether what stands in every part of
+    a split fits, so that splitting helps; `fits` whether a request whose object has these keys alone does; `more` is
+    what the engine said of required records (their sizes, and a plan over them).
 
-    `plan`: `decisions` are groups of keys that each fit, `oversize` keys that fit into no request and have to be made
-    smaller, `records` the engine's plan.
+    `plan`: `decisions` are groups of keys that each fit, none where no split helps; `oversize` keys, then records, that
+    fit into no request: keys have to be made smaller, records superseded by smaller ones; `records` the engine's plan.
     """
     parts = [{"part": part.part, "tokens": part.tokens} for part in count.ledger]
     parts += [{"part": f"current.{name}", "tokens": tokens} for name, tokens in fields.items()]
-    plan = {**_grouped(tuple(fields), fits), "carry_forward": "record each result with observe()"}
+    decisions, oversize = _grouped(tuple(fields), fits)
+    plan = {
+        "decisions": decisions if splits else [],
+        "oversize": [*oversize, *records],
+        "carry_forward": "record each result with observe()",
+    }
+    advice = (
+        "split the decision as the plan says, and carry the results forward"
+        if splits
+        else "no split helps, because what stands in every part of one does not fit: instructions, tools, constraints "
+        "and obligations. Make them smaller, name fewer topics and claims, resolve or supersede some of the records, "
+        "or give more room"
+    )
     return NeedsPartition(
-        f"the request cannot be made to fit {input_budget} tokens ({reason}); split the decision as the plan says, and "
-        "carry the results forward",
+        f"the request cannot be made to fit {input_budget} tokens ({reason}); {advice}",
         detail={
             **more,
             "reason": reason,
@@ -57,7 +71,7 @@ def fitting_prefix(names: Sequence[str], fits: Callable[[Sequence[str]], bool]) 
     return bisect_left(range(1, len(names) + 1), True, key=lambda size: not fits(names[:size]))
 
 
-def _grouped(names: Sequence[str], fits: Callable[[Sequence[str]], bool]) -> dict[str, list[Any]]:
+def _grouped(names: Sequence[str], fits: Callable[[Sequence[str]], bool]) -> tuple[list[list[str]], list[str]]:
     """Keys in the caller's order, in groups that each fit a request of their own, and keys that fit into none."""
     groups: list[list[str]] = []
     oversize: list[str] = []
@@ -68,4 +82,4 @@ def _grouped(names: Sequence[str], fits: Callable[[Sequence[str]], bool]) -> dic
         else:
             oversize.append(names[0])
         names = names[max(size, 1) :]
-    return {"decisions": groups, "oversize": oversize}
+    return groups, oversize

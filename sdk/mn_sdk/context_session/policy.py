@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mn_contract.errors import InvalidInput
+from mn_contract.limits import RUN_STORED_BYTES_MAX
 from mn_sdk.arguments import read_number, read_whole
 
 
@@ -30,9 +31,10 @@ class ContextPolicy:
     def __post_init__(self) -> None:
         for name in ("window_tokens", "output_tokens", "safety_tokens", "final_call_reserve"):
             read_whole(getattr(self, name), name)
-        for name in ("max_calls", "max_storage_bytes"):
-            if getattr(self, name) is not None:
-                read_whole(getattr(self, name), name)
+        if self.max_calls is not None:
+            read_whole(self.max_calls, "max_calls")
+        if self.max_storage_bytes is not None:
+            read_whole(self.max_storage_bytes, "max_storage_bytes", 1, RUN_STORED_BYTES_MAX)
         for name in ("packet_target", "counter_evidence_share", "supporting_evidence_share"):
             read_number(getattr(self, name), name, 0, 1)
         if self.counter_evidence_share + self.supporting_evidence_share > 1:

@@ -13,15 +13,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from mn.context.working.v1 import card_pb2
+from mn.context.working.v1 import card_pb2, run_pb2
 from mn_contract.errors import InvalidInput
 from mn_contract.invocations import REPLAYABLE, Attempt
-from mn_contract.limits import CARD_LIST_MAX, CARD_SUMMARY_BYTES_MAX, EVIDENCE_BYTES_MAX, SOURCE_URL_BYTES_MAX
+from mn_contract.limits import (
+    CARD_LIST_MAX,
+    CARD_SUMMARY_BYTES_MAX,
+    EVIDENCE_BYTES_MAX,
+    REASON_BYTES_MAX,
+    SOURCE_URL_BYTES_MAX,
+)
 from mn_contract.names import SUMMARY_MEDIA_TYPE, check_id, check_label, check_text, read_names
 from mn_sdk.arguments import read_flag, read_folder, read_number, read_text
 from mn_sdk.client import ArtifactRef, WorkingMemoryClient, runtime_client
 from mn_sdk.context_session.closing import Closing
 from mn_sdk.context_session.journal import Journal, open_journal
+from mn_sdk.context_session.journal.rows import Clearing
 from mn_sdk.context_session.lifetime import Lifetime
 from mn_sdk.context_session.observation import (
     Observation,
@@ -57,7 +64,8 @@ class ContextSession:
     `root` is the run's own folder. `cancelled` is asked around every step; `deadline` is in epoch seconds, and nothing
     is waited for beyond it, but two seconds for the journal to take what became of a call. Raises InvalidInput,
     DependencyUnavailable (an engine that is named and cannot be reached), RecordInUse (another process has the record
-    under `root`), RunClosed (the run was cleared), ContextBudgetExceeded (the deadline has passed).
+    under `root`), RunClosed (the run was cleared; what `root` held of its calls is erased then), ContextBudgetExceeded
+    (the deadline has passed).
     """
 
     def __init__(
@@ -77,15 +85,25 @@ class ContextSession:
         self.policy = _policy(policy)
         self._lifetime = _lifetime(cancelled, deadline, self.policy.deadline_seconds)
         self._lifetime.check()
+        self._clearing = Clearing(folder, scope)
         self._client: WorkingMemoryClient = runtime_client(
-            job_id, run_id, principal, roles=tuple(scope.roles), root=folder, deadline=self._lifetime.deadline
+            job_id,
+            run_id,
+            principal,
+            roles=tuple(scope.roles),
+            root=folder,
+            deadline=self._lifetime.deadline,
+            on_closed=self._clearing.learn,
         )
         try:
             self._client.open_run(max_stored_bytes=self.policy.max_storage_bytes)
+            embedded = engine_address() is None
             self.journal: Journal = open_journal(
                 folder,
                 scope,
-                self._client if engine_address() is not None else None,
+                None if embedded else self._client,
+                state=(lambda: self._client.run().state) if embedded else None,
+                clearing=self._clearing,
                 patience=self._lifetime.remaining,
             )
         except BaseException:
@@ -256,6 +274,18 @@ class ContextSession:
 
         with self._closing.under_way():
             return explain(self._client, self.journal.notes, packet_digest, card_id)
+
+    def clear(self, reason: str) -> run_pb2.Tombstone:
+        """Clears the run, for all its principals: nothing of it is answered from then on, and what `root` holds of its
+        calls is erased. Answers what stays, which says whether the record still has to be compacted. Idempotent.
+
+        `reason` is for people, and is kept. Raises InvalidInput, DependencyUnavailable, StorageFull.
+        """
+        check_text(reason, "reason", REASON_BYTES_MAX)
+        with self._closing.under_way():
+            tombstone = self._client.clear_run(reason)
+            self._clearing.erase()
+        return tombstone
 
     def close(self) -> None:
         """Lets go of the record and the journal, at once or when what is under way has ended; nothing new begins. A

@@ -2,7 +2,7 @@
 
 The turn is ambient in its context (thread or task) and in what copies that context. It is one dispatch: a second call
 is refused, whether the first was answered, failed or replayed. A call that was refused before anything left does not
-count. A turn may end without one; the log says so, because a call that escaped it looks the same.
+count. A turn may end without one; the log says why, because a call that escaped it looks the same.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Final, TypeVar, cast
 
-from mn_contract.errors import UnmanagedCall
+from mn_contract.errors import ContextError, UnmanagedCall
 from mn_sdk.context_session import provider
 from mn_sdk.context_session.call import ModelCall, read_call
 from mn_sdk.context_session.decision import Turning
@@ -42,6 +42,7 @@ class Turn:
         self._token: Token[Turn | None] | None = None
         self._lock = threading.Lock()
         self._taken = False
+        self._refused = ""
         self._settled: Settled | None = None
 
     @property
@@ -88,10 +89,13 @@ class Turn:
         if kind is None and not self._taken:
             import logging
 
+            why = "calls by other clients or from other threads are not managed"
+            if self._refused:
+                why = f"its call was refused ({self._refused}), and the error did not leave the turn"
             logging.getLogger("mn_sdk.context_session").warning(
-                "turn %s ended without a managed model call: nothing was recalled, counted or journaled in it; calls "
-                "by other clients or from other threads are not managed",
+                "turn %s ended without a managed model call, so nothing was sent, counted or journaled in it: %s",
                 self.name,
+                why,
             )
 
     def call(self, arguments: Mapping[str, Any]) -> Any:
@@ -114,7 +118,18 @@ class Turn:
                 outcome = await provider.asend(step.arguments)
             return self._answer(await _in_thread(self._dispatcher.settle, step, outcome))
 
+    def refused(self, error: ContextError) -> None:
+        """Told of a call in the turn that was refused before anything left."""
+        self._refused = error.reason
+
     def _prepare(self, arguments: Mapping[str, Any]) -> Ready | Settled:
+        try:
+            return self._prepared(arguments)
+        except ContextError as error:
+            self.refused(error)
+            raise
+
+    def _prepared(self, arguments: Mapping[str, Any]) -> Ready | Settled:
         call = _read(arguments)
         with self._lock:
             if self._taken:

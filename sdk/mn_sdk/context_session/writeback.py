@@ -1,11 +1,12 @@
 """Writing a response back into the record: once an invocation and attempt, whoever does it and however often.
 
-The card is readable by its own principal only, and only with the roles of the session that made the call: the response
-may repeat what nobody else could read (invariant 7). Whoever wants others to read it observes it.
+The card is readable by its own principal only, and only with the roles that the call was made with: the response may
+repeat what nobody else could read (invariant 7). Whoever wants others to read it observes it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from mn.context.working.v1 import artifact_pb2, card_pb2
@@ -36,7 +37,9 @@ def write_back(
     try:
         text = text_of(attempt.response)
         if text:
-            recorder.record(event_id(attempt.name, attempt.attempt), _observation(text, topics, scope))
+            recorder.record(
+                event_id(attempt.name, attempt.attempt), _observation(text, topics, scope.principal, attempt.roles)
+            )
         invocations.complete(attempt)
     except ContextError as error:
         import logging
@@ -55,7 +58,7 @@ def event_id(name: str, attempt: int) -> str:
     return f"{RESPONSE_NAMES}{shown}/{attempt}"
 
 
-def _observation(text: str, topics: tuple[str, ...], scope: SessionScope) -> Observation:
-    acl = artifact_pb2.Acl(allow_principals=[scope.principal], require_roles=scope.roles)
+def _observation(text: str, topics: tuple[str, ...], principal: str, roles: Iterable[str]) -> Observation:
+    acl = artifact_pb2.Acl(allow_principals=[principal], require_roles=sorted(roles))
     card = card_pb2.Card(kind=card_pb2.CARD_KIND_DECISION, topics=topics, acl=acl)
     return Observation(data=text.encode("utf-8"), media_type=TEXT, card=card, acl=acl)

@@ -6,6 +6,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,10 @@ from mn_sdk.demo.supervisor import Findings, Plan, check_material, run
 DECISIONS = 48
 _ROWS_SHOWN = 16
 _DECISIONS_MIN = 40
+_STARTING = "starting the worker"
+_COLUMNS = {"#": 3, "about": 14, "history": 11, "request": 9, "kept": 7, "against": 8, "verified": 8, "call": 6}
+"""The table's columns, and how many characters each may take."""
+_LEFT = frozenset({"about", "call"})
 
 
 def _filled(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
@@ -94,16 +99,21 @@ def _check(plan: Plan) -> None:
 
 
 def _watched(console: Console, plan: Plan) -> Findings:
+    with console.status("reading the material"):
+        check_material(plan)
     who = plan.model or "a stand-in on loopback: extractive, no model"
     console.print(Panel.fit(f"input  {plan.source}\nmodel  {who}\nwindow {plan.window:,} tokens", title="Membrane"))
     console.print(
         "history, request: tokens, margin included; kept: required records; against: known objections shown; "
         "verified: source ranges read back and hashed"
     )
-    with console.status("reading the material"):
-        check_material(plan)
+    return _live(console, plan) if console.is_terminal else _listed(plan)
+
+
+def _live(console: Console, plan: Plan) -> Findings:
+    """On a terminal: a table of the last rows that changes in its place, and the last notes below it."""
     rows: list[dict[str, Any]] = []
-    notes: list[str] = ["starting the worker"]
+    notes: list[str] = [_STARTING]
     with Live(_table(rows, notes), console=console, refresh_per_second=8) as live:
 
         def watch(told: dict[str, Any]) -> None:
@@ -115,6 +125,28 @@ def _watched(console: Console, plan: Plan) -> Findings:
             live.update(_table(rows, notes))
 
         return run(plan, watch)
+
+
+def _listed(plan: Plan) -> Findings:
+    """Elsewhere: every row and every note, a line each, as they come."""
+
+    def line(cells: Sequence[str]) -> str:
+        padded = (
+            cell.ljust(width) if name in _LEFT else cell.rjust(width)
+            for (name, width), cell in zip(_COLUMNS.items(), cells, strict=True)
+        )
+        return " ".join(padded).rstrip()
+
+    def watch(told: dict[str, Any]) -> None:
+        if told["event"] == "decided":
+            click.echo(line(_cells(told)))
+        note = _note(told)
+        if note:
+            click.echo(note)
+
+    click.echo(_STARTING)
+    click.echo(line(tuple(_COLUMNS)))
+    return run(plan, watch)
 
 
 def _note(told: dict[str, Any]) -> str:
@@ -130,20 +162,25 @@ def _note(told: dict[str, Any]) -> str:
 
 def _table(rows: list[dict[str, Any]], notes: list[str]) -> Table:
     table = Table(caption="\n".join(notes[-4:]), caption_justify="left", box=SIMPLE, pad_edge=False)
-    for name in ("#", "about", "history", "request", "kept", "against", "verified", "call"):
-        table.add_column(name, justify="left" if name in ("about", "call") else "right", no_wrap=True, max_width=14)
+    for name, width in _COLUMNS.items():
+        table.add_column(name, justify="left" if name in _LEFT else "right", no_wrap=True, max_width=width)
     for row in rows[-_ROWS_SHOWN:]:
-        table.add_row(
-            str(row["decision"]),
-            row["word"],
-            f"{row['history_tokens']:,}",
-            f"{row['tokens'] + row['margin']:,}",
-            str(row["required"]) if not row["required_missing"] else "[red]missing[/red]",
-            f"{row['opposing']} of {row['opposing_known']}",
-            str(row["ranges_verified"]),
-            "replay" if row["replayed"] else "made",
-        )
+        table.add_row(*_cells(row), style="red" if row["required_missing"] else None)
     return table
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    """A decision, as a row of the table."""
+    return (
+        str(row["decision"]),
+        row["word"][: _COLUMNS["about"]],
+        f"{row['history_tokens']:,}",
+        f"{row['tokens'] + row['margin']:,}",
+        str(row["required"]) if not row["required_missing"] else "missing",
+        f"{row['opposing']} of {row['opposing_known']}",
+        str(row["ranges_verified"]),
+        "replay" if row["replayed"] else "made",
+    )
 
 
 def _summary(console: Console, plan: Plan, findings: Findings, seconds: float) -> None:
@@ -153,11 +190,16 @@ def _summary(console: Console, plan: Plan, findings: Findings, seconds: float) -
         f"\n{len(findings.rows)} decisions in {seconds:.0f} s over {findings.max_history_tokens:,} tokens of history; "
         f"the largest request was {largest:,} tokens of a {plan.window:,} window.\n"
         f"{findings.calls} calls reached the model, {findings.repeated_calls} of them twice; "
-        f"{findings.over_window} requests over the window; {findings.replayed} answered from the journal.",
+        f"{findings.over_window} requests over the window; {findings.replayed} decisions were answered from the "
+        "journal, without another call.",
         highlight=False,
     )
     if last is not None:
-        console.print(f"counted with {last['tokenizer']}; margin {last['margin']} on the last", highlight=False)
+        console.print(
+            f"Requests are counted with {last['tokenizer']}, plus a margin for what that can only estimate: "
+            f"{last['margin']} tokens in the last one.",
+            highlight=False,
+        )
 
 
 if __name__ == "__main__":

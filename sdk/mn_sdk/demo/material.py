@@ -40,7 +40,7 @@ def read(source: Path) -> list[Unit]:
     except OSError as error:
         raise InvalidInput(f"{error.filename or source} cannot be read: {error.strerror}", field="--input") from error
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"{source} is no JSON-lines file: it is not UTF-8", field="--input") from error
+        raise _no_lines(source, "it is not UTF-8") from error
     if not units:
         raise InvalidInput(f"{source} holds no readable text", field="--input")
     return units[:UNITS_MAX]
@@ -69,11 +69,21 @@ def _lines(path: Path) -> Iterator[Unit]:
             try:
                 record = json.loads(line)
             except (ValueError, RecursionError) as error:
-                raise InvalidInput(f"{path} is no JSON-lines file: line {number}", field="--input") from error
+                raise _no_lines(path, f"line {number} is no JSON") from error
+            if isinstance(record, dict) and not isinstance(record.get("text", ""), str):
+                raise InvalidInput(f'line {number} of {path}: its "text" must be a string', field="--input")
             text = record if isinstance(record, str) else json.dumps(record, ensure_ascii=False, sort_keys=True)
             if len(utf8(text, f"line {number} of {path}")) > UNIT_BYTES_MAX:
                 raise InvalidInput(f"line {number} of {path} is over {UNIT_BYTES_MAX} bytes", field="--input")
             yield Unit(id=f"line-{number:06d}", topic=f"part-{number // 100:04d}", text=text)
+
+
+def _no_lines(path: Path, why: str) -> InvalidInput:
+    return InvalidInput(
+        f"{path} is no JSON-lines file: {why}. A single text file is not taken: give the folder that it lies in, or a "
+        ".jsonl file with a text a line",
+        field="--input",
+    )
 
 
 def _name(text: str) -> str:

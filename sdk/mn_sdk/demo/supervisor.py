@@ -184,10 +184,12 @@ def _journal_killer(plan: Plan, process: subprocess.Popen[str], findings: Findin
 
 def _journal_state(plan: Plan, name: str) -> Any:
     from mn_sdk.context_session.journal import open_journal
+    from mn_sdk.context_session.journal.rows import Clearing
     from mn_sdk.scope import SessionScope
 
     scope = SessionScope(job_id="demo", run_id="run", principal="investigator")
-    journal = open_journal(plan.root, scope, None, patience=lambda seconds: seconds)
+    clearing = Clearing(plan.root, scope)
+    journal = open_journal(plan.root, scope, None, state=None, clearing=clearing, patience=lambda seconds: seconds)
     try:
         newest = journal.invocations.newest(name)
     finally:

@@ -3,7 +3,7 @@
 `method` is the name of a WorkingMemory RPC. Requests and answers are its messages; PutArtifact takes an iterator of
 messages, ReadArtifact and WatchRevisions answer iterators. A transport is bound to one scope, bounds every call by a
 deadline, and raises the contract's errors only. Implementations: `grpc` (an address) and `embedded` (a folder);
-`bounded` stands before either.
+`bounded` and `closing` stand before either.
 """
 
 from __future__ import annotations

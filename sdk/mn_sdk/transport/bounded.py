@@ -11,8 +11,9 @@ from mn_sdk.transport import Transport
 
 SETTLING_SECONDS: Final = 2.0
 """What a call that tells of an invocation's outcome may take after the deadline: a response that was paid for must not
-be lost because it came at the last moment (invariant 10)."""
-_SETTLING: Final = ("RespondInvocation", "CompleteInvocation", "GetInvocation", "ReconcileInvocation")
+be lost because it came at the last moment (invariant 10). The journal under the root asks for the run before it takes
+one."""
+_SETTLING: Final = ("RespondInvocation", "CompleteInvocation", "GetInvocation", "ReconcileInvocation", "GetRun")
 _CLOCKS_APART_SECONDS: Final = 0.1
 """By how much a transport may end a call before the deadline that it was given, by its own clock."""
 

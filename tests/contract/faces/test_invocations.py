@@ -153,6 +153,8 @@ def test_an_answer_is_read_with_the_roles_of_its_call(faces: Faces) -> None:
         lambda: begin_again(plain),
         lambda: plain.call("CompleteInvocation", pb.CompleteInvocationRequest(name="call", attempt=1)),
         lambda: dispatch(plain, sent),
+        lambda: respond(plain, sent, b"secret"),
+        lambda: respond(plain, sent, outcome="AMBIGUOUS"),
         lambda: plain.call(
             "ReconcileInvocation", pb.ReconcileInvocationRequest(name="call", response=b"x", evidence="e")
         ),
@@ -161,7 +163,8 @@ def test_an_answer_is_read_with_the_roles_of_its_call(faces: Faces) -> None:
             asked()
     with pytest.raises(IdempotencyConflict):
         begin(plain)
-    assert begin_again(auditor).response == b"secret"
+    found = begin_again(auditor)
+    assert (found.response, found.roles) == (b"secret", ["auditor"])
 
 
 def test_malformed_invocations_are_refused(faces: Faces) -> None:

@@ -15,6 +15,7 @@ from mn_contract.errors import (
     InvalidInput,
     InvocationInFlight,
     NotFound,
+    RunClosed,
     StaleRevision,
 )
 from mn_contract.invocations import Attempt, State
@@ -231,17 +232,109 @@ def test_what_was_asked_with_a_role_is_not_seen_without_it(workers: Workers) -> 
     assert with_more.complete(attempt).response == b"secret"
 
 
-def test_a_paid_response_is_taken_in_with_any_roles(workers: Workers) -> None:
+@pytest.mark.parametrize("state", [state for state in State if state is not State.SUPERSEDED])
+def test_the_name_of_a_call_made_with_other_roles_is_taken_whatever_became_of_it(
+    workers: Workers, state: State
+) -> None:
+    """Invariant 7: and nothing of the call is told, so that every state gets one answer."""
     with_role, without = workers.worker("w1", roles=("auditor",)), workers.worker("w2")
-    without.respond(dispatched(with_role), b"paid", usable=True)
-    assert begin(with_role).response == b"paid"
+    attempt = begin(with_role)
+    if state is not State.PREPARED:
+        attempt = with_role.dispatch(attempt, request_sha256=SENT, calls_max=None)
+    if state in (State.RESPONDED, State.COMPLETED):
+        attempt = with_role.respond(attempt, b"secret", usable=True)
+    if state is State.COMPLETED:
+        with_role.complete(attempt)
+    if state is State.FAILED_DEFINITE:
+        with_role.fail(attempt, evidence="secret")
+    if state in (State.AMBIGUOUS, State.RECONCILED):
+        attempt = with_role.lose(attempt, evidence="secret")
+    if state is State.RECONCILED:
+        with_role.reconcile("call", response=b"secret", evidence="secret")
+    before = with_role.newest("call")
+    workers.dead.add("w1")
+    for asked in ({}, {"fingerprint": F2}, {"retry": "r1"}):
+        with pytest.raises(IdempotencyConflict) as conflict:
+            begin(without, **asked)
+        assert conflict.value.detail == {"key": "call"}
+        assert conflict.value.message == (
+            "call 'call' was made with another request or other roles; give this one a name of its own"
+        )
+    for act in (
+        lambda: without.respond(attempt, b"guess", usable=True),
+        lambda: without.dispatch(attempt, request_sha256=SENT, calls_max=None),
+        lambda: without.fail(attempt, evidence="guess"),
+    ):
+        with pytest.raises(NotFound):
+            act()
+    assert with_role.newest("call") == before
 
 
-def test_a_name_whose_call_never_left_is_free_to_other_roles(workers: Workers) -> None:
-    with_role, without = workers.worker("w1", roles=("auditor",)), workers.worker("w2")
-    with_role.fail(begin(with_role), evidence="not sent")
-    without.respond(dispatched(without), b"mine", usable=True)
-    assert begin(without).response == b"mine"
+def test_an_attempt_tells_the_roles_it_was_made_with(workers: Workers) -> None:
+    attempt = dispatched(workers.worker("w1", roles=("lead", "auditor")))
+    with_more = workers.worker("w2", roles=("auditor", "lead", "third"))
+    assert with_more.respond(attempt, b"answer", usable=True).roles == {"auditor", "lead"}
+    assert begin(with_more).roles == {"auditor", "lead"}
+
+
+def test_a_cancelled_run_begins_and_dispatches_nothing_and_settles_what_was_paid_for(workers: Workers) -> None:
+    journal = workers.worker("w1")
+    answered, waiting, lost = dispatched(journal, "answered"), dispatched(journal, "waiting"), dispatched(journal, "l")
+    journal.respond(answered, b"paid", usable=True)
+    journal.lose(lost, evidence="timeout")
+    claimed = begin(journal, "claimed")
+    workers.cancel()
+    for refused in (
+        lambda: begin(journal, "new"),
+        lambda: begin(journal, "l", retry="r1"),
+        lambda: journal.dispatch(claimed, request_sha256=SENT, calls_max=None),
+    ):
+        with pytest.raises(RunClosed) as closed:
+            refused()
+        assert closed.value.reason == "RUN_CANCELLED"
+    assert begin(journal, "answered").response == b"paid"
+    assert journal.complete(answered).state is State.COMPLETED
+    assert journal.respond(waiting, b"late", usable=True).response == b"late"
+    assert journal.reconcile("l", response=None, evidence="log").state is State.FAILED_DEFINITE
+    assert journal.fail(claimed, evidence="not sent").state is State.FAILED_DEFINITE
+
+
+def test_of_a_cleared_run_nothing_is_answered_and_nothing_is_left(workers: Workers) -> None:
+    """Invariant 15, for the journal: its file lies beside the record, or away from it."""
+    journal, other = workers.journal("w1"), workers.journal("w2", principal="bob")
+    for number in range(60):
+        journal.notes.put("report", f"SECRET-{number}", b"SECRET " * number * 20)
+        other.notes.put("report", f"SECRET-{number}", b"SECRET " * (60 - number))
+    journal.cursor("SECRET", 7)
+    calls = journal.invocations
+    answered = calls.respond(dispatched(calls, "SECRET-1"), b"SECRET", usable=True)
+    out = dispatched(calls, "SECRET-2")
+    kept = workers.journal("w1", run_id="other")
+    kept.cursor("public", 3)
+    kept.invocations.respond(dispatched(kept.invocations, "public"), b"public", usable=True)
+    workers.clear()
+    for act in (
+        lambda: calls.newest("SECRET-1"),  # the first, so that one whose engine is elsewhere learns of it
+        lambda: begin(calls, "SECRET-1"),
+        lambda: begin(calls, "new"),
+        lambda: calls.dispatch(out, request_sha256=SENT, calls_max=None),
+        lambda: calls.respond(out, b"SECRET", usable=True),
+        lambda: calls.fail(out, evidence="SECRET"),
+        lambda: calls.complete(answered),
+        lambda: calls.reconcile("SECRET-2", response=b"SECRET", evidence="SECRET"),
+        lambda: journal.cursor("SECRET"),
+        lambda: journal.cursor("SECRET", 8),
+        lambda: journal.notes.get("report", "SECRET-1"),
+        lambda: journal.notes.put("report", "SECRET-1", b"SECRET"),
+        lambda: journal.notes.number("page", b"SECRET"),
+        lambda: journal.notes.remove("report", "SECRET-1"),
+    ):
+        with pytest.raises(RunClosed) as closed:
+            act()
+        assert closed.value.reason == "RUN_CLEARED"
+    assert not [file for file in workers.root.iterdir() if b"SECRET" in file.read_bytes()]
+    assert kept.cursor("public") == 3
+    assert begin(kept.invocations, "public").response == b"public"
 
 
 def test_calls_are_counted_over_the_run_and_what_was_not_executed_is_free(workers: Workers) -> None:

@@ -172,7 +172,7 @@ def test_an_address_that_is_empty_is_not_taken_for_none(tmp_path: Path) -> None:
 def test_a_text_where_names_are_due_is_one_name(open_session: Callable[..., ContextSession]) -> None:
     """Never its letters."""
     session = open_session(roles="admin")
-    assert session._client.transport._headers["mn-roles"] == "admin"  # type: ignore[attr-defined]
+    assert session._scope.headers()["mn-roles"] == "admin"
     session.observe("about prices", event_id="old")
     session.observe("about prices", event_id="o", topics="pricing", entities="acme", supersedes="old")
     card = session._client.card("o")

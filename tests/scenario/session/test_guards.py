@@ -17,6 +17,7 @@ import pytest
 from mn.context.working.v1 import artifact_pb2
 from mn_contract.errors import (
     AmbiguousInvocation,
+    ContextError,
     DependencyUnavailable,
     InvocationInFlight,
     SourceMismatch,
@@ -144,6 +145,28 @@ def test_what_writes_no_text_may_be_called_in_a_turn(session: ContextSession) ->
     with session.turn("d"):
         found = litellm.embedding(model="openai/e", input=["x"], mock_response=[0.5])
     assert found.data[0]["embedding"] == [0.5]
+
+
+@pytest.mark.parametrize(
+    ("refused", "why"),
+    [
+        (lambda upstream: litellm.completion(messages=[], **upstream.arguments), "INVALID_ARGUMENT"),
+        (lambda upstream: litellm.text_completion(model="openai/m", prompt="x"), "UNMANAGED_CALL"),
+    ],
+)
+def test_a_turn_whose_call_was_refused_says_that_it_was(
+    session: ContextSession,
+    upstream: Upstream,
+    caplog: pytest.LogCaptureFixture,
+    refused: Callable[[Upstream], Any],
+    why: str,
+) -> None:
+    """The caller may have caught the error within the turn."""
+    with session.turn("caught"), pytest.raises(ContextError):
+        refused(upstream)
+    assert "turn caught ended without a managed model call" in caplog.text
+    assert f"its call was refused ({why})" in caplog.text
+    assert "other threads" not in caplog.text
 
 
 def test_a_turn_that_ends_without_a_call_says_so(

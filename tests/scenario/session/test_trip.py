@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mn_contract.errors import IdempotencyConflict, InvalidInput, NeedsPartition, UnmanagedCall
+from mn_contract.errors import DependencyUnavailable, IdempotencyConflict, InvalidInput, NeedsPartition, UnmanagedCall
 from mn_contract.invocations import State
 from mn_sdk.context_session import ContextSession, provider
 from tests.scenario.session.upstream import Upstream, completion
@@ -55,21 +55,42 @@ def test_the_response_is_written_back_as_a_decision_of_its_own_principal(
 def test_what_roles_recalled_is_not_read_without_them(
     open_session: Callable[..., ContextSession], upstream: Upstream
 ) -> None:
-    """Invariant 7: the same principal without the role gets neither the replay nor what was written back."""
+    """Invariant 7: the same principal without the role gets neither the replay nor what was written back; with more
+    roles it gets both."""
     open_session("bob").observe("The omega key is 123", event_id="o1", acl={"allow_roles": ["lead"]})
-    lead, plain, other = (open_session("alice", roles=roles) for roles in (("lead",), (), ("lead", "clerk")))
+    lead, plain, more = (open_session("alice", roles=roles) for roles in (("lead",), (), ("clerk", "lead", "lead")))
     upstream.body = completion("the key is 123")
     asked = {"messages": packet_messages(goal="g"), "focus": "omega", **upstream.arguments}
     lead.complete("d1", **asked)
     assert upstream.said()["recalled"]["records"]
-    for session in (plain, other):
-        with pytest.raises(IdempotencyConflict):
-            session.complete("d1", **asked)
+    with pytest.raises(IdempotencyConflict):
+        plain.complete("d1", **asked)
+    assert not plain.has_durable_response("d1")
     assert plain.memory_action("recall_memory", {"query": "omega key"})["records"] == []
-    for session in (lead, other):
+    for session in (lead, more):
         assert len(session.memory_action("recall_memory", {"query": "omega key"})["records"]) == 2
-    assert lead.complete("d1", **asked).choices[0].message.content == "the key is 123"
+        assert session.has_durable_response("d1")
+        assert session.complete("d1", **asked).choices[0].message.content == "the key is 123"
     assert len(upstream.requests) == 1
+
+
+def test_a_write_back_that_another_session_finishes_takes_the_roles_of_the_call(
+    open_session: Callable[..., ContextSession], upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Invariant 7, and 9: whoever finishes it records the same event."""
+    lead, more = open_session(roles="lead"), open_session(roles=("clerk", "lead"))
+    asked = {"messages": packet_messages(goal="g"), **upstream.arguments}
+
+    def away(*event: Any) -> None:
+        raise DependencyUnavailable("away", dependency="engine")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(lead._recorder, "record", away)
+        lead.complete("d1", **asked)
+    assert lead.journal.invocations.newest("d1").state is State.RESPONDED  # type: ignore[union-attr]
+    more.complete("d1", **asked)
+    assert more.journal.invocations.newest("d1").state is State.COMPLETED  # type: ignore[union-attr]
+    assert lead.memory_action("read_memory", {"item_id": "@response/d1/1"})["text"] == "yes"
 
 
 def test_the_same_question_under_two_names_keeps_two_reports(session: ContextSession, upstream: Upstream) -> None:

@@ -22,14 +22,21 @@ WORDS = st.lists(
 
 
 def admission(
-    messages: list[dict[str, Any]], cards: list[Any], *, window: int, fields: Any = None, required: int = 0, **call: Any
+    messages: list[dict[str, Any]],
+    cards: list[Any],
+    *,
+    window: int,
+    fields: Any = None,
+    required: int = 0,
+    standing: int = 0,
+    **call: Any,
 ) -> Admission:
     asked = read_call({"model": "gpt-4o", **call, "messages": messages}, response_format=None)
     return Admission(
         policy=ContextPolicy(window_tokens=window, output_tokens=100, safety_tokens=20),
         call=asked,
         form=read_form(asked.asked["messages"], fields),
-        compile=compiler(cards, required),
+        compile=compiler(cards, required, standing),
         counter=counter,
     )
 
@@ -153,19 +160,35 @@ def test_what_is_required_comes_before_keys_that_may_be_left_out() -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(current=KEYS, window=st.integers(300, 1500), model=MODELS, required=st.integers(0, 2))
+@given(
+    current=KEYS,
+    window=st.integers(200, 1500),
+    model=MODELS,
+    standing=st.integers(0, 3),
+    words=st.sampled_from([10, 60, 400]),
+)
 def test_every_part_of_a_split_plan_can_be_carried_out(
-    current: dict[str, Any], window: int, model: str, required: int
+    current: dict[str, Any], window: int, model: str, standing: int, words: int
 ) -> None:
-    """Invariant 2: each group is admitted beside what is required; what is admitted nowhere is named, and no more."""
-    records = [card(f"o{n}", "word " * 10) for n in range(2)]
-    recalling: dict[str, Any] = {"cards": records, "required": required, "window": window, "model": model}
+    """Invariant 2: each group is admitted beside what stands in every part; what is admitted nowhere is named, and no
+    more; where nothing is admitted beside it, no group is offered."""
+    records = [card(f"o{n}", "word " * words) for n in range(standing)]
+    recalling: dict[str, Any] = {"cards": records, "standing": standing, "window": window, "model": model}
     split = admitted_or_not(admission(packet_form(current), **recalling))
-    if isinstance(split, Admitted) or isinstance(
-        admitted_or_not(admission(packet_form({}), **recalling)), NeedsPartition
-    ):
+    if isinstance(split, Admitted):
         return
     plan = split.detail["plan"]
+    assert [item["id"] for item in split.detail.get("items", [])] == [record.id for record in records]
+    if isinstance(admitted_or_not(admission(packet_form({}), **recalling)), NeedsPartition):
+        assert plan["decisions"] == []
+        assert "no split helps" in split.message
+        alone = {**recalling, "cards": [], "standing": 0}
+        if isinstance(admitted_or_not(admission(packet_form({}), **alone)), NeedsPartition):
+            return
+        for one in records:
+            fits = admitted_or_not(admission(packet_form({}), **{**recalling, "cards": [one], "standing": 1}))
+            assert isinstance(fits, NeedsPartition) == (one.id in plan["oversize"])
+        return
     assert sorted([*plan["oversize"], *(name for part in plan["decisions"] for name in part)]) == sorted(current)
     for part in plan["decisions"]:
         admission(packet_form({name: current[name] for name in part}), **recalling).admit()
@@ -182,6 +205,28 @@ def test_a_split_plan_groups_the_callers_keys() -> None:
     assert split.value.detail["reason"] == "current_over_budget"
     assert split.value.detail["plan"]["decisions"] == [["a", "b"], ["c"]]
     assert {part["part"]: part["tokens"] for part in split.value.detail["parts"]}["current.a"] == 204
+
+
+@pytest.mark.parametrize("current", [{"goal": "g"}, {"goal": "word " * 500}])
+def test_constraints_that_exceed_the_window_are_named_and_no_split_is_offered(current: dict[str, Any]) -> None:
+    rules = [card("large", "word " * 500), *(card(f"rule{n}", "word " * 100) for n in range(6))]
+    with pytest.raises(NeedsPartition) as split:
+        admission(packet_form(current), rules, window=520, standing=7).admit()
+    detail = split.value.detail
+    assert detail["plan"]["decisions"] == []
+    assert detail["plan"]["oversize"] == [*(name for name in current if len(current[name]) > 1), "large"]
+    assert {item["id"]: item["bytes"] > 0 for item in detail["items"]} == {rule.id: True for rule in rules}
+    assert "no split helps" in split.value.message
+
+
+def test_what_is_only_named_is_left_to_other_parts_of_a_split() -> None:
+    """Keys are grouped beside what no split takes out; the engine's plan says which named records go together."""
+    current = {"a": "word " * 250, "b": "word " * 250}
+    records = [card("rule", "word " * 20), *(card(f"o{n}", "word " * 150) for n in range(3))]
+    with pytest.raises(NeedsPartition) as split:
+        admission(packet_form(current), records, window=700, standing=1, required=4).admit()
+    assert split.value.detail["plan"]["decisions"] == [["a"], ["b"]]
+    assert [item["id"] for item in split.value.detail["items"]] == ["rule", "o0", "o1", "o2"]
 
 
 def test_a_key_that_is_too_large_by_itself_is_named() -> None:

@@ -14,7 +14,7 @@ from mn_contract.errors import ContextBudgetExceeded, DependencyUnavailable, Not
 from mn_sdk.transport.bounded import SETTLING_SECONDS, BoundedTransport
 
 METHODS = sorted(working_memory_pb2.DESCRIPTOR.services_by_name["WorkingMemory"].methods_by_name)
-SETTLING = ["CompleteInvocation", "GetInvocation", "ReconcileInvocation", "RespondInvocation"]
+SETTLING = ["CompleteInvocation", "GetInvocation", "GetRun", "ReconcileInvocation", "RespondInvocation"]
 STALLED = DependencyUnavailable("no answer in time", dependency="engine", code="DEADLINE_EXCEEDED")
 
 

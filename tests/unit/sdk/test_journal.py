@@ -7,21 +7,28 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from mn_contract.errors import DependencyUnavailable, SourceMismatch
+from mn.context.working.v1 import run_pb2
+from mn_contract.errors import DependencyUnavailable, RunClosed, SourceMismatch
 from mn_sdk.context_session.journal import holder
-from mn_sdk.context_session.journal.database import FILE_NAME, MIGRATIONS, Database
+from mn_sdk.context_session.journal.database import FILE_NAME, MIGRATIONS, TABLES, Database
 from mn_sdk.context_session.journal.notes import Notes
+from mn_sdk.context_session.journal.rows import Clearing, Rows
 from mn_sdk.context_session.journal.sqlite import SqliteInvocations
 from mn_sdk.scope import SessionScope
 
 SCOPE = SessionScope(job_id="job", run_id="run", principal="alice")
 
 
+def rows_of(database: Database) -> Rows:
+    return Rows(database, SCOPE, clearing=Clearing(Path(), SCOPE), state=None)
+
+
 def invocations(database: Database) -> SqliteInvocations:
-    return SqliteInvocations(database, SCOPE, now_ms=lambda: 0)
+    return SqliteInvocations(rows_of(database), now_ms=lambda: 0)
 
 
 def answered(database: Database) -> SqliteInvocations:
@@ -90,28 +97,101 @@ def test_a_closed_journal_says_so(tmp_path: Path) -> None:
     database.close()
     database.close()
     with pytest.raises(DependencyUnavailable):
-        Notes(database, SCOPE).get("cursor", "c")
+        Notes(rows_of(database)).get("cursor", "c")
 
 
 def test_processes_share_a_journal(tmp_path: Path) -> None:
     database = Database(tmp_path)
-    Notes(database, SCOPE).set_cursor("c", 1)
+    Notes(rows_of(database)).set_cursor("c", 1)
     code = (
         "import sys; from pathlib import Path\n"
         "from mn_sdk.context_session.journal.database import Database\n"
         "from mn_sdk.context_session.journal.notes import Notes\n"
+        "from mn_sdk.context_session.journal.rows import Clearing, Rows\n"
         "from mn_sdk.scope import SessionScope\n"
-        "notes = Notes(Database(Path(sys.argv[1])), SessionScope(job_id='job', run_id='run', principal='alice'))\n"
+        "scope, root = SessionScope(job_id='job', run_id='run', principal='alice'), Path(sys.argv[1])\n"
+        "notes = Notes(Rows(Database(root), scope, clearing=Clearing(root, scope), state=None))\n"
         "notes.set_cursor('c', notes.cursor('c') + 1)\n"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, timeout=60)
-    assert Notes(database, SCOPE).cursor("c") == 2
+    assert Notes(rows_of(database)).cursor("c") == 2
+    database.close()
+
+
+def test_erasing_a_run_leaves_no_byte_of_it_and_all_of_the_others(tmp_path: Path) -> None:
+    """Invariant 15. Rows of all sizes, replaced and removed in between, leave copies all over the file."""
+    database = Database(tmp_path)
+    draw = Random(1)
+    with database.write() as connection:
+        for _ in range(1500):
+            run, kind = draw.choice([("gone", b"SECRET"), ("other", b"public")])
+            row = ("job", run, draw.choice(["alice", "bob"]), "report", f"{kind.decode()}-{draw.randrange(300)}")
+            if draw.random() < 0.15:
+                connection.execute("DELETE FROM notes WHERE name = ?", row[4:])
+            else:
+                connection.execute(
+                    "INSERT OR REPLACE INTO notes VALUES (?, ?, ?, ?, ?, ?)",
+                    (*row, kind * draw.choice([1, 5, 50, 300, 3000])),
+                )
+        (others,) = connection.execute("SELECT count(*) FROM notes WHERE run_id = 'other'").fetchone()
+    reader = Database(tmp_path)
+    with reader.read() as connection:
+        connection.execute("SELECT count(*) FROM notes").fetchone()
+    for _ in range(2):
+        database.erase("job", "gone")
+        assert not [file.name for file in tmp_path.iterdir() if b"SECRET" in file.read_bytes()]
+    with reader.read() as connection:
+        assert connection.execute("SELECT count(*) FROM notes").fetchone() == (others,)
+    database.close()
+    reader.close()
+
+
+def test_every_table_of_runs_is_erased(tmp_path: Path) -> None:
+    database = Database(tmp_path)
+    with database.read() as connection:
+        tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+    assert {name for (name,) in tables} == set(TABLES)
+    database.close()
+
+
+def test_what_cannot_be_erased_yet_is_said_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Database(tmp_path).close()
+    clearing = Clearing(tmp_path, SCOPE)
+    erased: list[str] = []
+
+    def locked(*run: str) -> None:
+        raise DependencyUnavailable("locked", dependency="journal")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Database, "erase", locked)
+        error = RunClosed("cleared", reason="RUN_CLEARED", state="cleared")
+        clearing.learn(error)
+        assert "not erased yet: locked" in str(error.__notes__)
+        with pytest.raises(DependencyUnavailable):
+            clearing.erase()
+    monkeypatch.setattr(Database, "erase", lambda self, *run: erased.extend(run))
+    with pytest.raises(RunClosed) as closed:
+        Rows(Database(tmp_path), SCOPE, clearing=clearing, state=None).check_open()
+    clearing.learn(closed.value)
+    clearing.learn(closed.value)
+    assert erased == ["job", "run"]
+
+
+def test_a_cancelled_run_erases_nothing(tmp_path: Path) -> None:
+    database = Database(tmp_path)
+    clearing = Clearing(tmp_path, SCOPE)
+    rows = Rows(database, SCOPE, clearing=clearing, state=lambda: run_pb2.RUN_STATE_CANCELLED)
+    Notes(rows).set_cursor("c", 1)
+    with pytest.raises(RunClosed) as closed, rows.write():
+        rows.check_open()
+    clearing.learn(closed.value)
+    assert Notes(rows).cursor("c") == 1
     database.close()
 
 
 def test_a_forked_child_uses_a_connection_of_its_own(tmp_path: Path) -> None:
     database = Database(tmp_path)
-    notes = Notes(database, SCOPE)
+    notes = Notes(rows_of(database))
     notes.set_cursor("c", 1)
     pid = os.fork()
     if not pid:

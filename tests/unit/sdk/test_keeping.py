@@ -23,10 +23,11 @@ from mn_contract.invocations import Attempt, State
 from mn_sdk.context_session.journal.database import Database
 from mn_sdk.context_session.journal.keeping import PATIENCE_SECONDS, KeepingInvocations
 from mn_sdk.context_session.journal.notes import Notes
+from mn_sdk.context_session.journal.rows import Clearing, Rows
 from mn_sdk.context_session.journal.sqlite import SqliteInvocations
 from mn_sdk.scope import SessionScope
 
-SCOPE = SessionScope(job_id="job", run_id="run", principal="alice")
+ROLES = ("auditor", "lead")
 ANSWER = b'{"choices": [1]}'
 DOWN = DependencyUnavailable("the engine is away", dependency="engine")
 
@@ -47,14 +48,17 @@ class Breaking(SqliteInvocations):
 class Session:
     """A session's journal with a clock that only sleeping moves."""
 
-    def __init__(self, root: Path, *, left: float = 1e9) -> None:
+    def __init__(self, root: Path, *, left: float = 1e9, roles: tuple[str, ...] = ROLES) -> None:
         self.now = 0.0
         self.database = Database(root)
-        self.inner = Breaking(self.database, SCOPE, now_ms=lambda: 0, holder=lambda: "w1", gone=lambda _: False)
-        self.notes = Notes(self.database, SCOPE)
+        scope = SessionScope(job_id="job", run_id="run", principal="alice", roles=roles)
+        rows = Rows(self.database, scope, clearing=Clearing(root, scope), state=None)
+        self.inner = Breaking(rows, now_ms=lambda: 0, holder=lambda: "w1", gone=lambda _: False)
+        self.notes = Notes(rows)
         self.journal = KeepingInvocations(
             self.inner,
             self.notes,
+            roles=frozenset(roles),
             patience=lambda seconds: min(seconds, left),
             clock=lambda: self.now,
             sleep=self._sleep,
@@ -136,6 +140,21 @@ def test_a_later_session_under_the_same_root_finds_it(session: Session, tmp_path
     later = Session(tmp_path)
     assert later.begin().response == ANSWER
     later.database.close()
+
+
+def test_a_later_session_without_its_roles_leaves_it_kept(session: Session, tmp_path: Path) -> None:
+    """Invariants 7 and 10: it is offered by whoever may see the call, and not lost to whoever may not."""
+    session.losing(DOWN)
+    without = Session(tmp_path, roles=("lead",))
+    assert without.journal.newest("call") is None
+    with pytest.raises(NotFound):
+        without.journal.reconcile("call", response=ANSWER, evidence="e")
+    with pytest.raises(IdempotencyConflict):
+        without.begin()
+    with_more = Session(tmp_path, roles=("third", *ROLES))
+    assert with_more.begin().response == ANSWER
+    for later in (without, with_more):
+        later.database.close()
 
 
 def test_while_the_journal_is_away_nothing_goes_on(session: Session) -> None:

@@ -33,6 +33,7 @@ def test_defaults_are_the_designs() -> None:
         ("max_calls", -1),
         ("final_call_reserve", None),
         ("max_storage_bytes", 1.0),
+        ("max_storage_bytes", 0),
         ("deadline_seconds", 0),
         ("deadline_seconds", float("inf")),
         ("deadline_seconds", "soon"),

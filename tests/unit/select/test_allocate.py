@@ -135,7 +135,8 @@ def test_a_packet_is_within_its_budget_or_names_all_that_is_required(
 
 
 def check_plan(detail: dict[str, object]) -> None:
-    """Every item stands in all parts, or is in one packet that fits beside those, or fits in none."""
+    """Every item stands in all parts, or is in one packet that fits beside those, or fits in none. Where those that
+    stand in all parts do not fit, no packet is planned, and what is named is too large alone."""
     sizes = {item["id"]: (item["bytes"], item["tokens"]) for item in detail["items"]}  # type: ignore[attr-defined]
     budget, plan = (detail["budget"], detail.get("budget_tokens", 1 << 62)), detail["plan"]
 
@@ -147,6 +148,10 @@ def check_plan(detail: dict[str, object]) -> None:
 
     planned = [ref for packet in plan["packets"] for ref in packet]  # type: ignore[index]
     every = plan["every_part"]  # type: ignore[index]
+    if every and not fits(every):
+        assert planned == []
+        assert sorted(plan["oversize"]) == sorted(ref for ref in sizes if not fits([ref]))  # type: ignore[index]
+        return
     assert sorted(every + planned + plan["oversize"]) == sorted(sizes)  # type: ignore[index]
     assert all(fits(every + packet) for packet in plan["packets"])  # type: ignore[index]
     assert not any(fits([*every, ref]) for ref in plan["oversize"])  # type: ignore[index]

@@ -122,8 +122,9 @@ def test_a_key_that_stands_twice_in_a_tokens_file_is_refused(tmp_path: Path, tex
     """PyYAML takes the last one, so that a token would speak for another principal than its reader sees."""
     file = tmp_path / "tokens.yaml"
     file.write_text(text.format("a" * 64, "b" * 64))
-    with pytest.raises(InvalidInput, match="twice") as caught:
+    with pytest.raises(InvalidInput, match="stands there already") as caught:
         serve_config({"MN_CONTEXT_TOKENS_FILE": str(file)})
+    assert caught.value.message.startswith(f"MN_CONTEXT_TOKENS_FILE {file}: line ")
     assert "aaaa" not in caught.value.message
 
 

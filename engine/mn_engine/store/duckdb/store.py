@@ -87,10 +87,10 @@ class DuckDBStore:
             self._blobs = BlobStore(path.with_name(path.name + ".blobs"))
             self._database, last_seq = self._open(settings, log_bytes_max)
         except duckdb.Error as error:
-            self._lock.release()
+            self._lock.take_back()
             raise translated(error) from error
         except BaseException:
-            self._lock.release()
+            self._lock.take_back()
             raise
         self._facts = FactsCache(lambda run_key: queries.load_facts(self._database.write, run_key))
         self._writer = Writer(

@@ -18,6 +18,7 @@ from mn_contract.invocations import Attempt
 if TYPE_CHECKING:
     from mn_sdk.context_session.journal.notes import Notes
     from mn_sdk.context_session.journal.remote import Caller
+    from mn_sdk.context_session.journal.rows import Clearing, Rows
     from mn_sdk.scope import SessionScope
 
 
@@ -25,7 +26,8 @@ class Invocations(Protocol):
     """The calls of one scope. Thread-safe. What a method returns is durable when it returns.
 
     A call made with roles that the scope does not bear is one it has not made, except that its name is taken.
-    Errors are those of mn_contract.invocations; beside them DependencyUnavailable and StorageFull.
+    Errors are those of mn_contract.invocations; beside them DependencyUnavailable and StorageFull, and RunClosed: from
+    everything on a cleared run, from a new claim and a dispatch on a cancelled one.
     """
 
     def begin(self, name: str, *, fingerprint: str, lease_ms: int, retry: str = "") -> Attempt:
@@ -64,6 +66,7 @@ class Journal:
 
     invocations: Invocations
     notes: Notes
+    rows: Rows
 
     def cursor(self, name: str, value: int | None = None) -> int:
         """The durable cursor of this name: sets it where a value is given; 0 before it was ever set."""
@@ -71,30 +74,38 @@ class Journal:
 
     def close(self) -> None:
         """Lets go of the files. Idempotent."""
-        self.notes.close()
+        self.rows.close()
 
 
 def open_journal(
-    root: Path, scope: SessionScope, engine: Caller | None, *, patience: Callable[[float], float]
+    root: Path,
+    scope: SessionScope,
+    engine: Caller | None,
+    *,
+    state: Callable[[], int] | None,
+    clearing: Clearing,
+    patience: Callable[[float], float],
 ) -> Journal:
     """The journal of a session: invocations in the engine where one is given, else under `root`; notes always there.
 
-    `patience` cuts a wait in seconds to what the session has left.
+    `state` tells how the run stands (see Rows); `patience` cuts a wait in seconds to what the session has left.
     """
     from mn_sdk.context_session.journal.database import Database
     from mn_sdk.context_session.journal.keeping import KeepingInvocations
     from mn_sdk.context_session.journal.notes import Notes
     from mn_sdk.context_session.journal.remote import RemoteInvocations
+    from mn_sdk.context_session.journal.rows import Rows
     from mn_sdk.context_session.journal.sqlite import SqliteInvocations
 
-    database = Database(root)
+    rows = Rows(Database(root), scope, clearing=clearing, state=state)
     invocations: Invocations = (
-        SqliteInvocations(database, scope, now_ms=lambda: time.time_ns() // 1_000_000)
+        SqliteInvocations(rows, now_ms=lambda: time.time_ns() // 1_000_000)
         if engine is None
         else RemoteInvocations(engine)
     )
-    notes = Notes(database, scope)
-    return Journal(invocations=KeepingInvocations(invocations, notes, patience=patience), notes=notes)
+    notes = Notes(rows)
+    kept = KeepingInvocations(invocations, notes, roles=frozenset(scope.roles), patience=patience)
+    return Journal(invocations=kept, notes=notes, rows=rows)
 
 
 __all__ = ["Invocations", "Journal", "open_journal"]

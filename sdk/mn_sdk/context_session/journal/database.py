@@ -36,6 +36,11 @@ MIGRATIONS: Final = (
     """,
 )
 """One script a schema version, in order; a script that was released is never changed."""
+TABLES: Final = ("attempts", "notes")
+"""What rows of runs stand in."""
+
+_inherited: Final[list[sqlite3.Connection]] = []
+"""Connections of a process that this one was forked from."""
 
 
 class Database:
@@ -72,20 +77,44 @@ class Database:
         with self._lock, _translated(self._path):
             yield self._opened()
 
+    def erase(self, job_id: str, run_id: str) -> None:
+        """Removes a run's rows, and their bytes from the files. Idempotent.
+
+        SQLite keeps deleted bytes, with `secure_delete` still those of rows that it once moved from page to page; so
+        the file is written anew, and its log emptied.
+        """
+        with self.write() as connection:
+            for table in TABLES:
+                connection.execute(f"DELETE FROM {table} WHERE (job_id, run_id) = (?, ?)", (job_id, run_id))
+        with self.read() as connection:
+            connection.execute("VACUUM")
+            (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise _locked(self._path)
+
     def close(self) -> None:
         """Idempotent."""
         with self._lock:
             self._closed = True
-            connection, self._connection = self._connection, None
-            if connection is not None and self._pid == os.getpid():
+            connection, self._connection = self._own(), None
+            if connection is not None:
                 connection.close()
 
     def _opened(self) -> sqlite3.Connection:
         if self._closed:
             raise DependencyUnavailable("the session is closed", dependency="journal")
-        if self._connection is None or self._pid != os.getpid():
-            # A connection inherited over a fork is left alone: closing it would drop the parent's file locks.
-            self._connection, self._pid = _connect(self._path), os.getpid()
+        connection = self._own()
+        if connection is None:
+            connection, self._pid = _connect(self._path), os.getpid()
+            self._connection = connection
+        return connection
+
+    def _own(self) -> sqlite3.Connection | None:
+        """The connection, where this process made it. One inherited over a fork is left alone, even by the collector:
+        closing it would work on the parent's files."""
+        if self._connection is not None and self._pid != os.getpid():
+            _inherited.append(self._connection)
+            self._connection = None
         return self._connection
 
 
@@ -151,9 +180,13 @@ def _error_of(error: sqlite3.Error, path: Path) -> ContextError:
     if code == sqlite3.SQLITE_FULL:
         return StorageFull(f"the disk that holds {path} is full; nothing was written")
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return DependencyUnavailable(f"{path} stayed locked by another process; try again", dependency="journal")
+        return _locked(path)
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return DependencyUnavailable(
             f"{path} is damaged: restore it from a backup; nothing was read from it", dependency="journal"
         )
     return DependencyUnavailable(f"{path} cannot be used: {error}", dependency="journal")
+
+
+def _locked(path: Path) -> DependencyUnavailable:
+    return DependencyUnavailable(f"{path} stayed locked by another process; try again", dependency="journal")

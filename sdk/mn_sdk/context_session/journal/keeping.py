@@ -2,7 +2,8 @@
 
 A response in hand is the only proof of what was paid for. While the journal cannot be written it is offered again, for
 a bounded time, and then kept beside it: in the session's notes, in memory where even those cannot be written. Whatever
-next looks at the call of that name, in this session or in another one under the same root, offers it first.
+next looks at the call of that name, in this session or in another one under the same root, offers it first; only with
+the roles that the call was made with, for without them there is no such call (invariant 7).
 """
 
 from __future__ import annotations
@@ -43,32 +44,36 @@ _KIND: Final = "response"
 class _Kept:
     attempt: int
     usable: bool
+    roles: frozenset[str]
     response: bytes
 
     def encoded(self) -> bytes:
-        return f"{self.attempt} {self.usable:d}\n".encode() + self.response
+        return " ".join([f"{self.attempt} {self.usable:d}", *sorted(self.roles)]).encode() + b"\n" + self.response
 
     @classmethod
     def decode(cls, note: bytes) -> _Kept:
         head, _, response = note.partition(b"\n")
-        attempt, usable = head.split()
-        return cls(int(attempt), usable == b"1", response)
+        attempt, usable, *roles = head.decode().split()
+        return cls(int(attempt), usable == "1", frozenset(roles), response)
 
 
 class KeepingInvocations:
-    """See Invocations; `inner` is the journal. `patience` cuts a wait in seconds to what the session has left."""
+    """See Invocations; `inner` is the journal, `roles` are the session's. `patience` cuts a wait in seconds to what the
+    session has left."""
 
     def __init__(
         self,
         inner: Invocations,
         notes: Notes,
         *,
+        roles: frozenset[str],
         patience: Callable[[float], float],
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._inner = inner
         self._notes = notes
+        self._roles = roles
         self._patience = patience
         self._clock = clock
         self._sleep = sleep
@@ -88,7 +93,7 @@ class KeepingInvocations:
         """See Invocations. Where the journal does not take the response, the error has it under `detail["response"]`:
         the object that `ContextSession.reconcile` takes, or the text of what is no JSON. `detail["kept"]` says where it
         is kept: `notes`, `memory` or `nowhere`."""
-        kept = _Kept(attempt.attempt, usable, response)
+        kept = _Kept(attempt.attempt, usable, attempt.roles, response)
         with self._lock:
             self._kept[attempt.name] = kept
         try:
@@ -160,26 +165,28 @@ class KeepingInvocations:
             if note is None:
                 return None
             kept = _Kept.decode(note)
+        if not kept.roles <= self._roles:
+            return None
         taken = None
         with contextlib.suppress(*_REFUSED):  # settled otherwise since: there is nothing to offer any more
-            taken = self._inner.respond(_dispatched(name, kept.attempt), kept.response, usable=kept.usable)
+            taken = self._inner.respond(_dispatched(name, kept), kept.response, usable=kept.usable)
         with self._lock:
             self._kept.pop(name, None)
         self._notes.remove(_KIND, name)
         return taken
 
 
-def _dispatched(name: str, attempt: int) -> Attempt:
+def _dispatched(name: str, kept: _Kept) -> Attempt:
     """What a response is offered to: a journal knows the rest."""
     return Attempt(
         name=name,
-        attempt=attempt,
+        attempt=kept.attempt,
         state=State.DISPATCHED,
         epoch=0,
         holder="",
         lease_until_ms=0,
         fingerprint="",
-        roles=frozenset(),
+        roles=kept.roles,
     )
 
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 
 from mn_contract.names import check_id
 from mn_sdk.arguments import read_whole
-from mn_sdk.context_session.journal.database import Database
-from mn_sdk.scope import SessionScope
+from mn_sdk.context_session.journal.rows import Rows
 
 
 class Notes:
-    """A map from (kind, name) to bytes, durable when `put` returns. Thread-safe."""
+    """A map from (kind, name) to bytes, durable when `put` returns. Thread-safe. Raises RunClosed where the run is
+    cleared."""
 
-    def __init__(self, database: Database, scope: SessionScope) -> None:
-        self._database = database
-        self._scope = (scope.job_id, scope.run_id, scope.principal)
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._scope = (rows.scope.job_id, rows.scope.run_id, rows.scope.principal)
 
     def get(self, kind: str, name: str) -> bytes | None:
         """The note; None where there is none."""
-        with self._database.read() as connection:
+        with self._rows.read() as connection:
             row = connection.execute(
                 "SELECT value FROM notes WHERE (job_id, run_id, principal, kind, name) = (?, ?, ?, ?, ?)",
                 (*self._scope, kind, name),
@@ -27,7 +27,7 @@ class Notes:
 
     def put(self, kind: str, name: str, value: bytes) -> None:
         """Keeps the note, in place of an earlier one."""
-        with self._database.write() as connection:
+        with self._rows.write() as connection:
             connection.execute(
                 "INSERT OR REPLACE INTO notes VALUES (?, ?, ?, ?, ?, ?)", (*self._scope, kind, name, value)
             )
@@ -36,7 +36,7 @@ class Notes:
         """The number of this value among the numbered notes of a kind, counted from 1: the same value keeps its number,
         a new one gets the next. `get(kind, str(number))` is the value."""
         mine = "FROM notes WHERE (job_id, run_id, principal, kind) = (?, ?, ?, ?)"
-        with self._database.write() as connection:
+        with self._rows.write() as connection:
             row = connection.execute(f"SELECT name {mine} AND value = ?", (*self._scope, kind, value)).fetchone()
             if row is not None:
                 return int(row[0])
@@ -48,7 +48,7 @@ class Notes:
 
     def remove(self, kind: str, name: str) -> None:
         """Forgets the note. Idempotent."""
-        with self._database.write() as connection:
+        with self._rows.write() as connection:
             connection.execute(
                 "DELETE FROM notes WHERE (job_id, run_id, principal, kind, name) = (?, ?, ?, ?, ?)",
                 (*self._scope, kind, name),
@@ -63,7 +63,3 @@ class Notes:
         """Sets the cursor. Raises InvalidInput."""
         self.put("cursor", check_id(name, "cursor"), str(read_whole(value, "cursor")).encode())
         return value
-
-    def close(self) -> None:
-        """Idempotent."""
-        self._database.close()

@@ -121,7 +121,7 @@ def _attempt(message: invocation_pb2.Invocation, holder: str) -> Attempt:
         holder=holder,
         lease_until_ms=0,
         fingerprint=message.fingerprint,
-        roles=frozenset(),  # the engine's to know
+        roles=frozenset(message.roles),
         request_sha256=message.request_sha256,
         retry=message.retry,
         response=message.response if answered else None,

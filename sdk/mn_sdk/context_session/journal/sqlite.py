@@ -1,4 +1,8 @@
-"""The journal under the session's root. Processes share it: each decision is one exclusive transaction."""
+"""The journal under the session's root. Processes share it: each decision is one exclusive transaction.
+
+As in the engine's, a closed run begins and dispatches nothing, what was dispatched on a cancelled one may still be
+answered and settled, and an attempt made with roles that the scope does not bear is not found (invariant 7).
+"""
 
 from __future__ import annotations
 
@@ -22,9 +26,8 @@ from mn_contract.invocations import (
     respond,
 )
 from mn_contract.names import check_id
-from mn_sdk.context_session.journal.database import Database
 from mn_sdk.context_session.journal.holder import is_gone, own_holder
-from mn_sdk.scope import SessionScope
+from mn_sdk.context_session.journal.rows import Rows
 
 _COLUMNS: Final = (
     "attempt, state, epoch, holder, lease_until_ms, fingerprint, roles, request_sha256, retry, response, "
@@ -39,16 +42,15 @@ class SqliteInvocations:
 
     def __init__(
         self,
-        database: Database,
-        scope: SessionScope,
+        rows: Rows,
         *,
         now_ms: Callable[[], int],
         holder: Callable[[], str] = own_holder,
         gone: Callable[[str], bool] = is_gone,
     ) -> None:
-        self._database = database
-        self._scope = scope
-        self._roles = frozenset(scope.roles)
+        self._rows = rows
+        self._scope = rows.scope
+        self._roles = frozenset(rows.scope.roles)
         self._now_ms = now_ms
         self._holder = holder
         self._gone = gone
@@ -63,9 +65,11 @@ class SqliteInvocations:
             roles=self._roles,
             retry=retry,
         )
-        with self._database.write() as connection:
+        with self._rows.write() as connection:
             newest = self._newest(connection, name)
             begun = begin(newest, self._retries(connection, name), self._knowing(wish, newest), self._now_ms())
+            if not begun.replayed:
+                self._rows.check_open()
             for attempt in begun.write:
                 self._store(connection, attempt)
         if begun.error is not None:
@@ -74,8 +78,9 @@ class SqliteInvocations:
 
     def dispatch(self, attempt: Attempt, *, request_sha256: str, calls_max: int | None) -> Attempt:
         """See Invocations."""
-        with self._database.write() as connection:
-            stored = self._visible_of(connection, attempt)
+        with self._rows.write() as connection:
+            self._rows.check_open()
+            stored = self._of(connection, attempt)
             moved = dispatch(stored, epoch=attempt.epoch, request_sha256=request_sha256)
             used = self._calls(connection)
             if calls_max is not None and used >= calls_max:
@@ -91,8 +96,8 @@ class SqliteInvocations:
 
     def respond(self, attempt: Attempt, response: bytes, *, usable: bool) -> Attempt:
         """See Invocations."""
-        with self._database.write() as connection:
-            stored = self._of(connection, attempt)  # with any roles: whoever brings a response has it already
+        with self._rows.write() as connection:
+            stored = self._of(connection, attempt)
             responded = respond(stored, response, usable=usable)
             if responded != stored:
                 self._store(connection, responded)
@@ -113,7 +118,7 @@ class SqliteInvocations:
     def reconcile(self, name: str, *, response: bytes | None, evidence: str) -> Attempt:
         """See Invocations."""
         check_id(name, "name")
-        with self._database.write() as connection:
+        with self._rows.write() as connection:
             newest = self._visible_newest(connection, name)
             abandoned = newest.holder if newest is not None and self._gone(newest.holder) else ""
             settled = reconcile(
@@ -126,7 +131,7 @@ class SqliteInvocations:
     def newest(self, name: str) -> Attempt | None:
         """See Invocations."""
         check_id(name, "name")
-        with self._database.read() as connection:
+        with self._rows.read() as connection:
             return self._visible_newest(connection, name)
 
     def _settle(self, attempt: Attempt, command: Command, state: State, evidence: str) -> Attempt:
@@ -135,8 +140,8 @@ class SqliteInvocations:
         )
 
     def _move(self, attempt: Attempt, change: Callable[[Attempt], Attempt]) -> Attempt:
-        with self._database.write() as connection:
-            stored = self._visible_of(connection, attempt)
+        with self._rows.write() as connection:
+            stored = self._of(connection, attempt)
             moved = change(stored)
             if moved != stored:
                 self._store(connection, moved)
@@ -169,19 +174,14 @@ class SqliteInvocations:
         newest = self._newest(connection, name)
         return newest if newest is not None and is_visible(newest, self._roles) else None
 
-    def _visible_of(self, connection: sqlite3.Connection, attempt: Attempt) -> Attempt:
-        stored = self._of(connection, attempt)
-        if not is_visible(stored, self._roles):
-            raise _no_such_attempt()
-        return stored
-
     def _of(self, connection: sqlite3.Connection, attempt: Attempt) -> Attempt:
         row = connection.execute(
             f"SELECT {_COLUMNS} FROM attempts WHERE {_KEY} AND attempt = ?", (*self._key(attempt.name), attempt.attempt)
         ).fetchone()
-        if row is None:
-            raise _no_such_attempt()
-        return _attempt(attempt.name, row)
+        stored = None if row is None else _attempt(attempt.name, row)
+        if stored is None or not is_visible(stored, self._roles):
+            raise NotFound("there is no such attempt of an invocation of this name")
+        return stored
 
     def _retries(self, connection: sqlite3.Connection, name: str) -> frozenset[str]:
         # `spent_retries` of mn_contract.invocations, without a look at the responses.
@@ -220,10 +220,6 @@ class SqliteInvocations:
                 attempt.evidence,
             ),
         )
-
-
-def _no_such_attempt() -> NotFound:
-    return NotFound("there is no such attempt of an invocation of this name")
 
 
 def _attempt(name: str, row: tuple[Any, ...]) -> Attempt:

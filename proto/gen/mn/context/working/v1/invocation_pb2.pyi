@@ -1,7 +1,8 @@
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from typing import ClassVar as _ClassVar, Mapping as _Mapping, Optional as _Optional, Union as _Union
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -27,7 +28,7 @@ INVOCATION_STATE_RECONCILED: InvocationState
 INVOCATION_STATE_SUPERSEDED: InvocationState
 
 class Invocation(_message.Message):
-    __slots__ = ("name", "attempt", "state", "fingerprint", "epoch", "response", "response_usable", "retry", "evidence", "request_sha256")
+    __slots__ = ("name", "attempt", "state", "fingerprint", "epoch", "response", "response_usable", "retry", "evidence", "request_sha256", "roles")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -38,6 +39,7 @@ class Invocation(_message.Message):
     RETRY_FIELD_NUMBER: _ClassVar[int]
     EVIDENCE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_SHA256_FIELD_NUMBER: _ClassVar[int]
+    ROLES_FIELD_NUMBER: _ClassVar[int]
     name: str
     attempt: int
     state: InvocationState
@@ -48,7 +50,8 @@ class Invocation(_message.Message):
     retry: str
     evidence: str
     request_sha256: str
-    def __init__(self, name: _Optional[str] = ..., attempt: _Optional[int] = ..., state: _Optional[_Union[InvocationState, str]] = ..., fingerprint: _Optional[str] = ..., epoch: _Optional[int] = ..., response: _Optional[bytes] = ..., response_usable: bool = ..., retry: _Optional[str] = ..., evidence: _Optional[str] = ..., request_sha256: _Optional[str] = ...) -> None: ...
+    roles: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., attempt: _Optional[int] = ..., state: _Optional[_Union[InvocationState, str]] = ..., fingerprint: _Optional[str] = ..., epoch: _Optional[int] = ..., response: _Optional[bytes] = ..., response_usable: bool = ..., retry: _Optional[str] = ..., evidence: _Optional[str] = ..., request_sha256: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class BeginInvocationRequest(_message.Message):
     __slots__ = ("name", "holder", "lease_ms", "retry", "fingerprint", "abandoned_holder")
