@@ -7,8 +7,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEV_READY := $(VENV)/.dev-ready
+BENCHMARK_READY := $(VENV)/.benchmark-ready
+SUITES := $(basename $(notdir $(wildcard benchmark/configs/*.yaml)))
 
-.PHONY: help demo test test-full check serve bench proto format clean
+.PHONY: help demo test test-full check serve bench benchmark proto format clean
 .DEFAULT_GOAL := help
 
 help: ## Say what there is to make
@@ -37,6 +39,11 @@ serve: $(READY) ## Serve a record over gRPC on 127.0.0.1:50052
 bench: $(READY) ## Measure speed, each figure beside a floor or a peer in the same run
 	@$(BIN)/python -m mn_benchmark.foundation $(ARGS)
 
+benchmark: $(BENCHMARK_READY) ## Measure a suite on data of yours: SUITE=locomo DATA=DIR (OUTPUT=build/SUITE)
+	@test -n "$(SUITE)" -a -n "$(DATA)" || { echo "say SUITE=... ($(SUITES)) and DATA=DIR" >&2; exit 2; }
+	@$(BIN)/mn-context-benchmark --config benchmark/configs/$(SUITE).yaml --data $(DATA) \
+		--output $(or $(OUTPUT),build/$(SUITE)) $(ARGS)
+
 proto: ## Regenerate proto/gen
 	@proto/generate.sh
 
@@ -57,4 +64,9 @@ $(READY): pyproject.toml
 $(DEV_READY): $(READY)
 	@echo "adding the tools for tests and checks to $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(BENCHMARK_READY): $(READY)
+	@echo "adding the peers that suites compare with to $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[benchmark]'
 	@touch $@
