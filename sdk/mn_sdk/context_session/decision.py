@@ -24,6 +24,8 @@ class Turning:
     required_fields: tuple[str, ...] | None = None
     final: bool = False
     retry: str = ""
+    rotation: str = ""
+    """The durable cursor that its rotation goes by; empty for none."""
 
     def identity(self) -> dict[str, Any]:
         """What of it belongs to the call's fingerprint."""
@@ -50,6 +52,7 @@ def read_turning(
     topics: Iterable[str],
     claims: Iterable[str],
     retry: str | None,
+    rotation: str | None,
 ) -> Turning:
     """A turn's decision from its caller's arguments. Raises InvalidInput."""
     return Turning(
@@ -63,6 +66,7 @@ def read_turning(
         else read_names(required_fields, "required_fields", _check_key, REQUIRED_NAMED_MAX),
         final=read_flag(final, "final"),
         retry="" if retry is None else check_id(retry, "retry"),
+        rotation="" if rotation is None else check_id(rotation, "rotation"),
     )
 
 

@@ -93,6 +93,8 @@ class Dispatcher:
             attempt = self.journal.invocations.dispatch(
                 attempt, request_sha256=report.request_sha256, calls_max=self._calls_max(turning)
             )
+            if turning.rotation:
+                self.journal.cursor(turning.rotation, report.next_rotation)
         except BaseException as error:
             self._release(attempt, error)
             raise
@@ -159,6 +161,7 @@ class Dispatcher:
         required = tuple(card for ref in turning.required_refs for card in self.recorder.cards_of(ref))
 
         asked: dict[str, packet_pb2.CompileRequest] = {}
+        rotation = self.journal.cursor(turning.rotation) if turning.rotation else None
 
         def compile_packet(budget_bytes: int, *, named: bool = True) -> packet_pb2.Packet:
             self.lifetime.check()
@@ -167,6 +170,7 @@ class Dispatcher:
                 budget_bytes=budget_bytes,
                 counter_evidence_share=self.policy.counter_evidence_share,
                 supporting_evidence_share=self.policy.supporting_evidence_share,
+                rotation=rotation,
             )
             packet = self.client.compile(request)
             asked[packet.digest] = request
@@ -221,6 +225,7 @@ def _report(turning: Turning, attempt: Attempt, admitted: Admitted, verified: in
         ),
         coverage=coverage_document(packet.coverage),
         more=bool(packet.cursor),
+        next_rotation=packet.next_rotation,
         ranges_verified=verified,
         rounds=admitted.rounds,
     )

@@ -38,6 +38,7 @@ class TurnReport:
     items: tuple[Mapping[str, Any], ...] = ()
     coverage: Mapping[str, Any] | None = None
     more: bool = False
+    next_rotation: int = 0
     ranges_verified: int = 0
     rounds: int = 0
     written_back: str = ""

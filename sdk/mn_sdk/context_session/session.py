@@ -198,11 +198,14 @@ class ContextSession:
         topics: Iterable[str] = (),
         claims: Iterable[str] = (),
         retry: str | None = None,
+        rotation: str | None = None,
     ) -> Turn:
         """The span in which one model call, made through litellm, is managed: `with session.turn(...) as turn`.
 
         `required_fields` are the keys of the user message's object that stay exact; None protects all of them. `retry`
-        names the explicit retry of a call whose outcome is unknown.
+        names the explicit retry of a call whose outcome is unknown. `rotation` names a durable cursor: a tenth of the
+        optional room then goes to relevant records that would not be shown, and turns that share the cursor go on from
+        each other.
         """
         from mn_sdk.context_session.decision import read_turning
         from mn_sdk.context_session.turn import Turn
@@ -216,6 +219,7 @@ class ContextSession:
             topics=topics,
             claims=claims,
             retry=retry,
+            rotation=rotation,
         )
         return Turn(self._dispatcher, turning)
 
@@ -325,7 +329,9 @@ class ContextSession:
         return self.turn(name, **turning), {k: v for k, v in arguments.items() if k not in _TURN_ARGUMENTS}
 
 
-_TURN_ARGUMENTS = frozenset({"focus", "required_fields", "final", "required_refs", "topics", "claims", "retry"})
+_TURN_ARGUMENTS = frozenset(
+    {"focus", "required_fields", "final", "required_refs", "topics", "claims", "retry", "rotation"}
+)
 
 
 def _policy(policy: ContextPolicy | None) -> ContextPolicy:

@@ -200,3 +200,31 @@ def test_keys_that_are_not_required_give_way_and_are_named(session: ContextSessi
         "messages[1]",
         "current.history",
     )
+
+
+def test_turns_that_share_a_rotation_show_every_record_in_turn(
+    open_session: Callable[..., ContextSession], upstream: Upstream
+) -> None:
+    """Across decisions, and over a restart: the position is a durable cursor."""
+    policy = {"window_tokens": 4096, "output_tokens": 512, "packet_target": 0.5}
+    session = open_session(policy=policy)
+    records = [f"r{number}" for number in range(40)]
+    for number, name in enumerate(records):
+        session.observe("the river rose " * 20 + f"{number} times", event_id=name)
+    shown: set[str] = set()
+    for turn_number in range(40):
+        if turn_number == 20:
+            session.close()
+            session = open_session(policy=policy)
+        with session.turn(f"d{turn_number}", focus="why did the river rise?", rotation="round") as turn:
+            turn.call({"messages": packet_messages(goal="g"), **upstream.arguments})
+        assert turn.report is not None
+        assert session.journal.cursor("round") == turn.report.next_rotation > 0
+        shown.update(item["id"] for item in turn.report.items)
+        if shown.issuperset(records):
+            break
+    assert shown.issuperset(records)
+    with session.turn("plain", focus="why did the river rise?") as plain:
+        plain.call({"messages": packet_messages(goal="g"), **upstream.arguments})
+    assert plain.report is not None
+    assert "rotated" not in {item["role"] for item in plain.report.items}
