@@ -63,7 +63,7 @@ $(READY): pyproject.toml
 
 $(DEV_READY): $(READY)
 	@echo "adding the tools for tests and checks to $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,benchmark]'
 	@touch $@
 
 $(BENCHMARK_READY): $(READY)
