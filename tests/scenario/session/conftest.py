@@ -33,9 +33,12 @@ def loop_for_litellm() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def connections_of_litellm() -> Iterator[None]:
-    """litellm keeps its HTTP clients for the life of the process; their sockets are closed here."""
+    """litellm lets go of HTTP clients that are ten minutes old, or too many, with their sockets open. Here it keeps all
+    of them, and their sockets are closed at the end."""
+    clients = provider.load().in_memory_llm_clients_cache
+    clients.default_ttl, clients.max_size_in_memory = 86_400, 10_000
     yield
-    for client in provider.load().in_memory_llm_clients_cache.cache_dict.values():
+    for client in clients.cache_dict.values():
         if not inspect.iscoroutinefunction(client.close):
             client.close()
 
