@@ -33,8 +33,17 @@ def weights(counts: NDArray[np.uint8], lengths: NDArray[np.uint32], terms: Ragge
     """
     spread = _K1_SCALED * _B_NUM * lengths.astype(np.int64) // (_B_DEN * LENGTH_AVERAGE)
     norms = (_K1_SCALED * (_B_DEN - _B_NUM) // _B_DEN + spread).astype(np.int32)
+    # Most terms stand in a card once, so that each card has one weight for nearly all of its terms.
+    weighed = np.repeat(_weight(np.ones(len(norms), np.uint8), norms), terms.lengths())
+    several = np.flatnonzero(counts != 1)
+    rows = terms.owners()[several]
+    weighed[several] = _weight(counts[several], norms[rows])
+    return weighed
+
+
+def _weight(counts: NDArray[np.uint8], norms: NDArray[np.int32]) -> NDArray[np.uint8]:
     tf = counts.astype(np.int32) * np.int32(_SCALE)
-    below = tf + np.repeat(norms, terms.lengths())
+    below = tf + norms
     rounded = (np.int32(WEIGHT_MAX) * tf + (below >> 1)) // below
     weighed: NDArray[np.uint8] = np.maximum(rounded, 1).astype(np.uint8)
     return weighed

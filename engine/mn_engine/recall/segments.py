@@ -1,8 +1,8 @@
 """Segments: the immutable pieces that postings are made of, sorted or (at first) not.
 
 Sorting what a whole record has takes longer than reading it, and the first question needs a few terms only. So a large
-segment starts unsorted and is scanned, a few milliseconds a term; once it has been asked often enough to be worth it,
-it sorts itself. Either way it answers the same, so nothing depends on when that happens (invariant 5).
+segment starts unsorted and is scanned, in one pass for all terms of a question; once it has been asked often enough to
+be worth it, it sorts itself. Either way it answers the same, so nothing depends on when that happens (invariant 5).
 """
 
 from __future__ import annotations
@@ -113,8 +113,13 @@ class Unsorted:
     def find(self, hashes: NDArray[np.uint32]) -> dict[int, Found]:
         """See Segment."""
         found = {}
+        # One pass for all of them: what shares its lower half with one is looked at again.
+        wanted = np.zeros(1 << 16, np.bool_)
+        wanted[hashes & np.uint32(0xFFFF)] = True
+        near = np.flatnonzero(wanted[self.hashes.astype("<u4", copy=False).view("<u2")[::2]])
+        alike = self.hashes[near]
         for place, hashed in enumerate(hashes):
-            at = np.flatnonzero(self.hashes == hashed)
+            at = near[alike == hashed]
             if len(at):
                 rows = np.searchsorted(self.starts, at.astype(np.uint32), "right") - 1
                 found[place] = (rows + self.first).astype(np.uint32), self.weights[at]
@@ -135,7 +140,7 @@ class Unsorted:
 
 
 class Sorting:
-    """A segment that is unsorted until it was asked for `patience` hashes, and sorted from then on. Thread-safe."""
+    """A segment that is unsorted for its first `patience` look-ups, and sorted from then on. Thread-safe."""
 
     __slots__ = ("_lock", "_now", "_patience")
 
@@ -148,7 +153,7 @@ class Sorting:
         """See Segment. One thread sorts; others go on scanning."""
         if isinstance(self._now, Unsorted) and self._lock.acquire(blocking=False):
             try:
-                self._patience -= len(hashes)
+                self._patience -= 1
                 if self._patience < 0 and isinstance(self._now, Unsorted):
                     self._now = Sorted.of(self._now.packed())
             finally:
