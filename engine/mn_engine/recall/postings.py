@@ -19,8 +19,8 @@ from mn_engine.recall.segments import Found, Segment, Sorted, Sorting, Unsorted,
 _LARGE: Final = 1 << 19
 """From here on an addition is worth scanning first: sorting so many postings takes some 30 ms."""
 _PIECES_MAX: Final = 8
-_PATIENCE: Final = 4
-"""Look-ups before an addition's first piece is sorted, and between one piece and the next; a question makes two."""
+_PATIENCE: Final = 2
+"""Look-ups before an addition's first piece is sorted, and between one piece and the next; a question makes one."""
 
 
 @dataclass(frozen=True, slots=True)

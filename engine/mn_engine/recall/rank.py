@@ -8,6 +8,7 @@ relevant, newest first. Ties are newest first, so every place is unique.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Final
@@ -195,18 +196,17 @@ def retrievers(found_by: int) -> tuple[str, ...]:
 def _score_terms(
     view: View, query: Query, lexicon: Lexicon, scores: NDArray[np.int64], found_by: NDArray[np.uint16]
 ) -> None:
-    having = view.with_terms(query.hashes)
-    rarities = dict(zip(query.hashes, _rarities(view, having), strict=True))
-    _add(having, list(rarities.values()), scores)
-    found_by[having.places] |= _LEXICAL
-    related = _related(query, lexicon, rarities)
-    having = view.with_terms(list(related))
+    near = _near(query, lexicon)
+    own, others = view.with_terms((*query.hashes, *near)).split(len(query.hashes))
+    rarities = dict(zip(query.hashes, _rarities(view, own), strict=True))
+    _add(own, list(rarities.values()), scores)
+    found_by[own.places] |= _LEXICAL
     worths = [
-        _RELATED_WORTH * cosine * min(own, rarity) >> 2 * COSINE_BITS
-        for (cosine, rarity), own in zip(related.values(), _rarities(view, having), strict=True)
+        _RELATED_WORTH * cosine * min(rarity, rarities[word]) >> 2 * COSINE_BITS
+        for (cosine, word), rarity in zip(_nearest(near, rarities), _rarities(view, others), strict=True)
     ]
-    _add(having, worths, scores)
-    found_by[having.places] |= _RELATED
+    _add(others, worths, scores)
+    found_by[others.places] |= _RELATED
 
 
 def _rarities(view: View, having: Having) -> list[int]:
@@ -218,19 +218,21 @@ def _add(having: Having, worths: list[int], scores: NDArray[np.int64]) -> None:
     np.add.at(scores, having.places, having.spread(worths) * having.weights)
 
 
-def _related(query: Query, lexicon: Lexicon, rarities: dict[int, int]) -> dict[int, Neighbour]:
-    """Words near the question's: hash -> (cosine, rarity of the question's word), of several the one worth most.
-
-    A common word's neighbours are worth no more than the word itself.
-    """
-    found: dict[int, Neighbour] = {}
+def _near(query: Query, lexicon: Lexicon) -> dict[int, list[Neighbour]]:
+    """Words near the question's that are none of them: hash -> (cosine, that word) of each that it is near."""
+    found: dict[int, list[Neighbour]] = {}
     for hashed in query.hashes:
         for neighbour, cosine in lexicon.near(hashed):
-            if neighbour not in rarities:
-                found[neighbour] = max(
-                    found.get(neighbour, (0, 0)), (cosine, rarities[hashed]), key=lambda one: (one[0] * one[1], one)
-                )
+            if neighbour not in query.hashes:
+                found.setdefault(neighbour, []).append((cosine, hashed))
     return found
+
+
+def _nearest(near: Mapping[int, list[Neighbour]], rarities: Mapping[int, int]) -> Iterator[Neighbour]:
+    """Of the question's words that each word is near, the one by which it is worth most: a common word's neighbours are
+    worth no more than the word itself."""
+    for some in near.values():
+        yield max(some, key=lambda one: (one[0] * rarities[one[1]], one[0]))
 
 
 def _score_labels(view: View, decision: Decision, scores: NDArray[np.int64], found_by: NDArray[np.uint16]) -> None:

@@ -58,6 +58,14 @@ class Having:
     weights: NDArray[np.uint8]
     counts: list[int]
 
+    def split(self, count: int) -> tuple[Having, Having]:
+        """The first `count` things that were looked for, and the others."""
+        end = sum(self.counts[:count])
+        return (
+            Having(places=self.places[:end], weights=self.weights[:end], counts=self.counts[:count]),
+            Having(places=self.places[end:], weights=self.weights[end:], counts=self.counts[count:]),
+        )
+
     def spread(self, values: Sequence[int]) -> NDArray[np.int64]:
         """A value for each place, given one for each thing that was looked for."""
         return np.repeat(np.asarray(values, np.int64), np.asarray(self.counts, np.int64))
