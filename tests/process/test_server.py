@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -397,6 +399,18 @@ def test_a_signal_stops_the_server_and_what_was_acknowledged_is_there_again(
         again.wait(WAIT)
         assert again.stderr is not None
         again.stderr.close()
+
+
+def test_a_signal_stops_the_server_whichever_thread_it_reaches(tmp_path: Path) -> None:
+    """The kernel hands a process's signal to any of its threads."""
+    process, _ = _start(tmp_path)
+    others = [int(task.name) for task in Path(f"/proc/{process.pid}/task").iterdir() if int(task.name) != process.pid]
+    assert others
+    time.sleep(1)  # until the main thread waits: one that is still at work looks at signals itself
+    assert ctypes.CDLL(None).tgkill(process.pid, others[0], signal.SIGTERM) == 0
+    assert process.wait(WAIT) == 0
+    assert process.stderr is not None
+    process.stderr.close()
 
 
 @pytest.mark.parametrize(
