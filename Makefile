@@ -41,8 +41,8 @@ bench: $(READY) ## Measure speed, each figure beside a floor or a peer in the sa
 
 benchmark: $(BENCHMARK_READY) ## Measure a suite on data of yours: SUITE=locomo DATA=DIR (OUTPUT=build/SUITE)
 	@test -n "$(SUITE)" -a -n "$(DATA)" || { echo "say SUITE=... ($(SUITES)) and DATA=DIR" >&2; exit 2; }
-	@$(BIN)/mn-context-benchmark --config benchmark/configs/$(SUITE).yaml --data $(DATA) \
-		--output $(or $(OUTPUT),build/$(SUITE)) $(ARGS)
+	@$(BIN)/mn-context-benchmark --config benchmark/configs/$(SUITE).yaml --data "$(DATA)" \
+		--output "$(or $(OUTPUT),build/$(SUITE))" $(ARGS)
 
 proto: ## Regenerate proto/gen
 	@proto/generate.sh

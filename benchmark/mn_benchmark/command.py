@@ -9,7 +9,7 @@ import click
 
 from mn_benchmark.config import Config, read_config
 from mn_benchmark.data import Data
-from mn_benchmark.report import Row, environment, row, write_report
+from mn_benchmark.report import Row, check_folder, environment, row, write_report
 from mn_benchmark.suites import SUITES, Asked
 from mn_benchmark.systems import systems
 from mn_contract.errors import ContextError, InvalidInput, NotFound
@@ -39,6 +39,7 @@ def run(config: Config, root: Path, output: Path) -> list[str]:
         raise InvalidInput(f"there is no suite {config.suite!r}; suites are {', '.join(sorted(SUITES))}", field="suite")
     if not root.is_dir():
         raise InvalidInput(f"{root} is no folder", field="data")
+    check_folder(output)
     data = Data(root)
     rows: list[Row] = []
     absent: list[str] = []

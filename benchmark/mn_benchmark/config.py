@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +29,9 @@ class Gate:
     at_least_peer: str | None = None
 
     def failure(self, rows: Sequence[Row]) -> str:
-        """How these rows fail it; empty where they pass, or where the figure was not measured."""
+        """How these rows fail it; empty where they pass, or where this case's data is not there."""
+        if rows and all(one.metric != self.metric for one in rows):
+            return f"{self.metric} is no figure of this suite"
         figures = {one.system: one.value for one in rows if (one.metric, one.case) == (self.metric, self.case)}
         value = figures.get(self.system)
         if value is None:
@@ -91,11 +94,15 @@ def _gate(given: Any, peers: Sequence[str]) -> Gate:
         raise InvalidInput("a gate has a metric, and at_least, at_most or at_least_peer", field="gates")
     if peer is not None and peer not in peers:
         raise InvalidInput("a gate's at_least_peer is one of the configuration's peers", field="gates")
-    if not all(bound is None or (isinstance(bound, int | float) and not isinstance(bound, bool)) for bound in bounds):
+    if not all(bound is None or _is_number(bound) for bound in bounds):
         raise InvalidInput("a gate's bound is a number", field="gates")
     if not all(isinstance(read.get(name, ""), str) for name in ("case", "system")):
         raise InvalidInput("a gate's case and system are names", field="gates")
     return Gate(**read)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _object(given: Any, what: str, keys: set[str]) -> dict[str, Any]:

@@ -14,9 +14,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from mn_contract.errors import InvalidInput
+
 OURS: Final = "membrane"
 ALL: Final = "all"
 """The case that every suite has."""
+_NAME: Final = "report.json"
 _RESAMPLES: Final = 1000
 _PACKAGES: Final = ("mn-context", "numpy", "duckdb", "pyarrow", "tiktoken", "bm25s", "tantivy", "snowballstemmer")
 
@@ -76,12 +79,21 @@ def environment(*, suite: str, seed: int, files: Iterable[Path], data: Path) -> 
     }
 
 
+def check_folder(folder: Path) -> None:
+    """Makes the folder that a report goes to. Raises InvalidInput where it cannot hold one."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"{folder} cannot be made: {error.strerror}", field="output") from error
+    if not os.access(folder, os.W_OK) or (folder / _NAME).is_dir():
+        raise InvalidInput(f"{folder / _NAME} cannot be written", field="output")
+
+
 def write_report(
     folder: Path, *, about: Mapping[str, Any], rows: Sequence[Row], absent: Sequence[str], failed: Sequence[str]
 ) -> Path:
     """Writes `report.json` and answers its path. `absent` says which data was not there, `failed` which gates did."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / "report.json"
+    file = folder / _NAME
     told = {"environment": about, "rows": [asdict(one) for one in rows], "absent": absent, "failed_gates": failed}
     file.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     return file

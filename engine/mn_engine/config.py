@@ -90,9 +90,10 @@ def selector(environment: Mapping[str, str] | None = None) -> Consultant | None:
     module, _, function = named.partition(":")
     try:
         made = getattr(importlib.import_module(module), function)()
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
+    except Exception as error:  # a module and a function of the user's own: they may raise anything
         raise InvalidInput(
-            f"{field} must be module:function, a function without arguments that makes a selector; {named!r}: {error}",
+            f"{field} must be module:function, a function without arguments that makes a selector; {named!r}: "
+            f"{type(error).__name__}: {error}",
             field=field,
         ) from error
     if not callable(getattr(made, "order", None)):

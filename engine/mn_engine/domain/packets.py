@@ -111,7 +111,7 @@ class Budget:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PacketRequest:
     """What a packet is built from. `revision` None is the newest, which must be `expected` where that is given;
-    `rotation` is the ordinal from which on cards have their turn, None where none has."""
+    `rotation` is the number of the card from which on they have their turn, None where none has."""
 
     decision: Decision
     budget: Budget

@@ -24,7 +24,7 @@ from mn_engine.recall.bm25 import WEIGHT_MAX, idf
 from mn_engine.recall.embedder import Embedder
 from mn_engine.recall.index import CLAIM, ENTITY, NO_CARD, TOPIC
 from mn_engine.recall.lexicon import Lexicon, Neighbour
-from mn_engine.recall.required import applying
+from mn_engine.recall.required import applying, demanded
 from mn_engine.recall.segments import CARD_BITS
 from mn_engine.recall.vectors import COSINE_BITS, cosines
 from mn_engine.recall.view import THREAD_GAP, Having, View
@@ -60,6 +60,8 @@ _CONTRADICTION_SHARE: Final = 896
 _RELATION_SHARE: Final = 512
 _LABEL_SHARE: Final = 256
 """What a card is worth at least that contradicts another, is related to it, or shares a label: 1024ths of its score."""
+_CONTRADICTIONS_MAX: Final = 16
+"""How far contradictions of contradictions are followed."""
 _LABELS_FROM: Final = 8
 """The best cards, whose labels are followed."""
 _LABEL_CARDS_MAX: Final = 64
@@ -151,8 +153,20 @@ class Trace:
             self.parts = [*some, (last, self._score - sum(part for _, part in some))]
 
 
-def rank(view: View, decision: Decision, embedder: Embedder, trace: Trace | None = None) -> Ranking:
-    """Every relevant card that `view` shows, of the decision's kinds. `trace` is told of each stage."""
+def rank(
+    view: View,
+    decision: Decision,
+    embedder: Embedder,
+    *,
+    held: NDArray[np.int64] | None = None,
+    trace: Trace | None = None,
+) -> Ranking:
+    """Every relevant card that `view` shows, of the decision's kinds.
+
+    `held` are places of cards that are in the packet whatever they score; None: those that the record demands. `trace`
+    is told of each stage.
+    """
+    held = demanded(view, decision) if held is None else held
     trace = trace or Trace()
     query = analyse_query(decision.focus)
     scores = np.zeros(view.count, np.int64)
@@ -171,7 +185,7 @@ def rank(view: View, decision: Decision, embedder: Embedder, trace: Trace | None
             trace.note("meaning", scores)
         scores = _heard(view, scores, found_by)
         trace.note("neighbours", scores)
-        _score_links(view, scores, found_by)
+        _score_links(view, np.union1d(held, standing(view, decision)), scores, found_by)
         trace.note("links", scores)
         _score_named(view, decision.focus, scores)
         trace.note("names", scores)
@@ -303,11 +317,23 @@ def _pooled(scores: NDArray[np.int64], numbers: NDArray[np.int32]) -> NDArray[np
     return np.repeat(total // _THREAD_BEST, np.diff(starts, append=len(scores)))
 
 
-def _score_links(view: View, scores: NDArray[np.int64], found_by: NDArray[np.uint16]) -> None:
-    """Lifts what is joined to a card to a share of that card's score: what contradicts it above all (invariant 3)."""
+def _score_links(view: View, held: NDArray[np.int64], scores: NDArray[np.int64], found_by: NDArray[np.uint16]) -> None:
+    """Lifts what is joined to a card to a share of that card's score: what contradicts it above all, what contradicts
+    that, and so on (invariant 3). Whoever contradicts what is `held` contradicts something of full score."""
     own = scores.copy()
-    for (ones, others), share in ((view.links, _CONTRADICTION_SHARE), (view.relations, _RELATION_SHARE)):
-        _lift(scores, found_by, others, np.where(view.visible[ones], own[ones], 0) * share >> 10)
+    ones, others = view.relations
+    _lift(scores, found_by, others, np.where(view.visible[ones], own[ones], 0) * _RELATION_SHARE >> 10)
+    ones, others = view.links
+    if len(ones):
+        worth = own.copy()
+        worth[held] = np.maximum(worth[held], 1 << _SCORE_BITS)
+        for _ in range(_CONTRADICTIONS_MAX):
+            lent = np.where(view.visible[ones], worth[ones], 0) * _CONTRADICTION_SHARE >> 10
+            if (lent <= worth[others]).all():
+                break
+            np.maximum.at(worth, others, lent)
+        lifted = np.setdiff1d(others, held)
+        _lift(scores, found_by, lifted, worth[lifted])
     if view.index.labelled:
         found = np.flatnonzero(own != 0)
         best = ~smallest(~(own[found] << CARD_BITS | found), _LABELS_FROM) & ((1 << CARD_BITS) - 1)

@@ -25,7 +25,7 @@ from mn_engine.select.filling import Filling, looked_at
 from mn_engine.select.partition import check_required
 from mn_engine.select.pool import Pool
 from mn_engine.select.room import TOKENS_ANY, Room
-from mn_engine.select.sizes import required_sizes
+from mn_engine.select.sizes import item_tokens, required_sizes
 from mn_engine.select.stances import OPPOSING, SUPPORTING, stances_toward
 
 _STANDING_SHARE: Final = 0.5
@@ -73,7 +73,8 @@ def select(
 ) -> Selection:
     """The packet's items for the view's reader: required ones in recorded order, then optional ones as offered.
 
-    Required items stand on every page. `rotation` is the ordinal from which on cards have their turn. Cards at
+    Required items stand on every page. `rotation` is the number, among the cards that the reader may
+    read, from which on they have their turn. Cards at
     `preferred` places are offered before others that rank near them. Raises NeedsPartition where required items do not
     fit the budget (invariant 2).
     """
@@ -96,17 +97,17 @@ def select(
     )
     standing_ranks = pool.ranks_of(standing(view, decision)) if cursor is None else np.zeros(0, np.int64)
     page = Filling(pool, room=room, slots=PACKET_ITEMS_MAX - len(must), position=position)
+    turn = rotation if cursor is None else None
     limits = {
         Role.OPPOSING_SHARE: room.share(shares.opposing),
         Role.SUPPORTING_SHARE: room.share(shares.supporting),
         Role.STANDING: room.share(min(_STANDING_SHARE, shares.free)),
-        Role.ROTATED: room.share(_ROTATED_SHARE),
+        **({} if turn is None else {Role.ROTATED: room.share(_ROTATED_SHARE)}),
     }
     page.fill(Role.OPPOSING_SHARE, limit=limits[Role.OPPOSING_SHARE], stances=OPPOSING)
     page.fill(Role.SUPPORTING_SHARE, limit=limits[Role.SUPPORTING_SHARE], stances=SUPPORTING)
     page.fill_ahead(Role.STANDING, standing_ranks, limit=limits[Role.STANDING])
-    turn = rotation if cursor is None else None
-    kept = Room(0, 0) if turn is None else limits[Role.ROTATED]
+    kept = limits.get(Role.ROTATED, Room(0, 0))
     page.fill(Role.RANKED, limit=page.left_room().less(kept.bytes, kept.tokens))
     if not preferred:  # else the order is not by use, and use must not overturn it
         page.exchange(Role.RANKED, keeping=kept)
@@ -143,14 +144,14 @@ def _rotate(view: View, pool: Pool, page: Filling, rotation: int, limit: Room) -
     """Takes cards that rank would not reach, in recorded order from `rotation` on, round and round. Where the next turn
     begins."""
     waiting = page.untaken()
-    ordinals = view.column("ordinals")[pool.places[waiting]]
-    turns = np.lexsort((ordinals, ordinals < rotation))
+    numbers = (np.cumsum(view.readable) - 1)[pool.places[waiting]]  # hidden cards leave no gaps (invariant 7)
+    turns = np.lexsort((numbers, numbers < rotation))
     page.fill_ahead(Role.ROTATED, waiting[turns], limit=limit)
-    ordinal_at = dict(zip(waiting.tolist(), ordinals.tolist(), strict=True))
-    had = [ordinal_at[rank] for rank, role in page.taken() if role is Role.ROTATED]
+    number_at = dict(zip(waiting.tolist(), numbers.tolist(), strict=True))
+    had = [number_at[rank] for rank, role in page.taken() if role is Role.ROTATED]
     if not had:
         return rotation
-    past = [ordinal for ordinal in had if ordinal < rotation]
+    past = [number for number in had if number < rotation]
     return int(max(past or had)) + 1
 
 
@@ -158,7 +159,7 @@ def _required(
     view: View, places: np.ndarray[tuple[int], np.dtype[np.int64]], named: list[tuple[int, Role]]
 ) -> Iterator[Chosen]:
     sizes = required_sizes(view, places, [role for _, role in named])
-    tokens = view.column("document_tokens")[places]
+    tokens = item_tokens(view, places, sizes)
     for (ordinal, role), size, taken in zip(named, sizes.tolist(), tokens.tolist(), strict=True):
         yield Chosen(ordinal=ordinal, role=role, size=size, tokens=taken, retrievers=("required",))
 

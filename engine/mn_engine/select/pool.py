@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from mn_engine.recall.rank import Ranking
 from mn_engine.recall.view import View
 from mn_engine.select.order import Order
-from mn_engine.select.sizes import item_sizes
+from mn_engine.select.sizes import item_sizes, item_tokens
 
 
 class Pool:
@@ -50,7 +50,7 @@ class Pool:
         self.found_by = ordered.found_by[kept[: len(ordered.scores)]]
         """Scores and retriever bits, of those that are in order."""
         self.sizes = item_sizes(self._view, self.places)
-        self.tokens = self._view.column("document_tokens")[self.places].astype(np.int64)
+        self.tokens = item_tokens(self._view, self.places, self.sizes)
         self.stances = self._stances[self.places]
         self.kinds = self._view.column("kinds")[self.places]
         self.order = Order(self._view, self.places, self.scores, self.sizes, self._preferred)

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from mn_contract.limits import TOKEN_BYTES
 from mn_engine.domain.packets import REQUIRED_LABEL, Role
 from mn_engine.recall.view import View
 
@@ -31,6 +32,14 @@ def item_sizes(view: View, places: NDArray[Any]) -> NDArray[np.int64]:
         np.add.at(conflicts, ones, view.ref_lengths(others) + _CONFLICT)
         sizes += conflicts[places]
     return sizes
+
+
+def item_tokens(view: View, places: NDArray[Any], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Tokens of items of these sizes: the writers' estimates, and a token for every TOKEN_BYTES of what no writer knew
+    of - an owner's name, conflicts, a label."""
+    marks = sizes - view.column("document_bytes")[places]
+    tokens: NDArray[np.int64] = view.column("document_tokens")[places] + -(-marks // TOKEN_BYTES)
+    return tokens
 
 
 def required_sizes(view: View, places: NDArray[Any], roles: list[Role]) -> NDArray[np.int64]:

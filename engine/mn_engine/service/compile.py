@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from mn_contract.canonical import digest
 from mn_contract.errors import InvalidInput
 from mn_contract.limits import RECALL_PAGE_DEFAULT, RECALL_PAGE_MAX
@@ -72,7 +74,8 @@ def recall(
         raise InvalidInput(f"page_size must be 1-{RECALL_PAGE_MAX}, or 0 for {RECALL_PAGE_DEFAULT}", field="page_size")
     request_digest = digest(["recall", decision.as_json()])
     reading = _place(engine, scope, call, decision, revision, expected, cursor=cursor, request_digest=request_digest)
-    page = recall_page(reading.view, decision, rank(reading.view, decision, engine.embedder()), size, reading.position)
+    ranking = rank(reading.view, decision, engine.embedder())
+    page = recall_page(reading.view, decision, ranking, size, reading.position)
     stored = load(engine, scope, call, reading.view, [item.ordinal for item in page.items])
     query = analyse_query(decision.focus)
     return Recalled(
@@ -117,14 +120,16 @@ def build(
         request_digest=request.digest,
     )
     view = reading.view
-    ranking = rank(view, decision, engine.embedder(), trace and trace(view))
+    must = required(view, decision)
+    held = np.asarray([view.place(ordinal) for ordinal, _ in must], np.int64)
+    ranking = rank(view, decision, engine.embedder(), held=held, trace=trace and trace(view))
 
     def selected(preferred: Sequence[int] = ()) -> Selection:
         return select(
             view,
             decision,
             ranking,
-            required(view, decision),
+            must,
             budget=request.budget,
             shares=request.shares,
             cursor=reading.position,

@@ -64,26 +64,29 @@ class Consultant:
         """(references to offer first, APPLIED), or none and why not."""
         if not self._free.acquire(blocking=False):
             return (), Consulted.TIMEOUT
-        answer: Future[Sequence[str]] = Future()
+        answer: Future[tuple[tuple[str, ...], Consulted]] = Future()
         threading.Thread(target=self._run, args=(answer, question, offers), name="mn-selector", daemon=True).start()
         try:
-            said = answer.result(self._seconds)
+            return answer.result(self._seconds)
         except TimeoutError:
-            return (), Consulted.TIMEOUT if not answer.done() else Consulted.FAILED
-        except Exception as error:  # noqa: BLE001 - whatever a model's adapter raises, the packet is built without it
-            _log.warning("the model selector failed: %s", type(error).__name__)
-            return (), Consulted.FAILED
-        known = {offer.ref for offer in offers}
-        if isinstance(said, str) or not isinstance(said, Sequence) or not all(isinstance(ref, str) for ref in said):
-            return (), Consulted.NONSENSE
-        if len(set(said)) != len(said) or not known.issuperset(said):
-            return (), Consulted.NONSENSE
-        return tuple(said), Consulted.APPLIED
+            return (), Consulted.TIMEOUT
 
-    def _run(self, answer: Future[Sequence[str]], question: str, offers: Sequence[Offer]) -> None:
+    def _run(self, answer: Future[tuple[tuple[str, ...], Consulted]], question: str, offers: Sequence[Offer]) -> None:
         try:
-            answer.set_result(self._selector.order(question, offers))
-        except BaseException as error:  # noqa: BLE001 - it is the asker's to judge, in its own thread
-            answer.set_exception(error)
+            answer.set_result(_read(self._selector.order(question, offers), offers))
+        except BaseException as error:  # noqa: BLE001 - whatever a model's adapter raises ends here, in its own thread
+            _log.warning("the model selector failed: %s", type(error).__name__)
+            answer.set_result(((), Consulted.FAILED))
         finally:
             self._free.release()
+
+
+def _read(said: object, offers: Sequence[Offer]) -> tuple[tuple[str, ...], Consulted]:
+    """What a selector said, where it names offers, each once."""
+    if isinstance(said, str) or not isinstance(said, Sequence):
+        return (), Consulted.NONSENSE
+    refs = tuple(said)
+    known = {offer.ref for offer in offers}
+    if not all(isinstance(ref, str) for ref in refs) or len(set(refs)) != len(refs) or not known.issuperset(refs):
+        return (), Consulted.NONSENSE
+    return refs, Consulted.APPLIED

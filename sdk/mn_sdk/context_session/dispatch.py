@@ -178,7 +178,7 @@ class Dispatcher:
 
         admission = Admission(policy=self.policy, call=call, form=form, compile=compile_packet, counter=self.counter)
         admitted = admission.admit()
-        explaining.keep(self.journal.notes, admitted.packet, asked[admitted.packet.digest])
+        explaining.keep(self.journal.notes, admitted.packet, asked[admitted.packet.digest], self.scope.roles)
         return admitted, verify(self.client, [item.card for item in admitted.packet.items])
 
     def _calls_max(self, turning: Turning) -> int | None:

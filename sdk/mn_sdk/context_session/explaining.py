@@ -6,6 +6,7 @@ request of each packet that a turn has used, under the packet's digest.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from mn.context.working.v1 import card_pb2, packet_pb2
@@ -17,24 +18,33 @@ from mn_sdk.context_session.journal.notes import Notes
 _KIND: Final = "packet"
 
 
-def keep(notes: Notes, packet: packet_pb2.Packet, request: packet_pb2.CompileRequest) -> None:
-    """Keeps what `packet` was built from."""
+def keep(notes: Notes, packet: packet_pb2.Packet, request: packet_pb2.CompileRequest, roles: Iterable[str]) -> None:
+    """Keeps what `packet` was built from, and with which roles."""
     placed = packet_pb2.CompileRequest()
     placed.CopyFrom(request)
     placed.at.revision = packet.revision
-    notes.put(_KIND, packet.digest, placed.SerializeToString(deterministic=True))
+    head = " ".join(sorted(set(roles))).encode() + b"\n"
+    notes.put(_KIND, packet.digest, head + placed.SerializeToString(deterministic=True))
 
 
-def explain(client: WorkingMemoryClient, notes: Notes, packet_digest: str, ref: str) -> dict[str, Any]:
+def explain(
+    client: WorkingMemoryClient, notes: Notes, packet_digest: str, ref: str, roles: Iterable[str]
+) -> dict[str, Any]:
     """Why the card `ref` is in the packet of this digest, or why it is not; see `ContextSession.explain`.
 
-    Raises NotFound where no turn of this root and principal had such a packet, or where there is no such card.
+    Raises NotFound where no turn of this root and principal had such a packet with these roles, where it cannot be
+    built again, or where there is no such card.
     """
     parse_ref(ref, "card_id")
     kept = notes.get(_KIND, check_sha256(packet_digest, "packet_digest"))
-    if kept is None:
-        raise NotFound("no turn under this root had a packet of this digest; a turn's report names its own")
-    told = client.explain(packet_pb2.CompileRequest.FromString(kept), ref)
+    head, _, request = (kept or b"").partition(b"\n")
+    if kept is None or head.decode().split() != sorted(set(roles)):
+        raise NotFound(
+            "no turn under this root had a packet of this digest with these roles; a turn's report names its own"
+        )
+    told = client.explain(packet_pb2.CompileRequest.FromString(request), ref)
+    if told.packet_digest != packet_digest:
+        raise NotFound("the packet cannot be built again: a model selector had reordered it, or the engine is another")
     return {
         "packet_digest": told.packet_digest,
         "revision": told.revision,

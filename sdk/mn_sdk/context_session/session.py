@@ -277,7 +277,7 @@ class ContextSession:
         from mn_sdk.context_session.explaining import explain
 
         with self._closing.under_way():
-            return explain(self._client, self.journal.notes, packet_digest, card_id)
+            return explain(self._client, self.journal.notes, packet_digest, card_id, self._scope.roles)
 
     def clear(self, reason: str) -> run_pb2.Tombstone:
         """Clears the run, for all its principals: nothing of it is answered from then on, and what `root` holds of its

@@ -9,11 +9,22 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mn.context.working.v1 import packet_pb2
+from mn.context.working.v1 import card_pb2, packet_pb2
 from mn_contract.errors import InvalidInput, NeedsPartition, NotFound
 from mn_sdk.transport import Transport
 from tests.contract.faces.conftest import Faces
-from tests.contract.faces.messages import acl, asking, compiled, explained, observe, opened, refs
+from tests.contract.faces.messages import (
+    acl,
+    asking,
+    card,
+    compiled,
+    event,
+    explained,
+    observe,
+    opened,
+    record,
+    refs,
+)
 
 CAPTURED = 1_000_000_000
 
@@ -150,10 +161,58 @@ def test_rotation_brings_every_relevant_card_into_view(faces: Faces) -> None:
     for _ in range(60):
         packet = compiled(alice, "which door", 2000, rotation=rotation)
         assert packet.next_rotation != rotation
+        assert packet_pb2.ITEM_ROLE_ROTATED in {item.role for item in packet.items}
         rotation = packet.next_rotation
         seen.update(refs(packet))
     assert seen == {f"c{n}" for n in range(60)}
     assert set(refs(compiled(alice, "which door", 2000))) == set(refs(compiled(alice, "which door", 2000)))
+
+
+def test_a_rotation_tells_nothing_of_hidden_cards(faces: Faces) -> None:
+    """Invariant 7: positions count what the asker may read, wherever hidden cards stand between."""
+    told = []
+    for hidden in (0, 7):
+        alice, bob = faces.of(run=f"r{hidden}"), faces.of("bob", run=f"r{hidden}")
+        opened(alice)
+        secret = [card(f"door {n}", acl=acl(["bob"])) for n in range(hidden)]
+        seen = [card(f"door number {n}") for n in range(20)]
+        for part, cards in enumerate((seen[:5] + secret, seen[5:])):
+            record(bob, event(f"e{part}", *[_named(one, at, part) for at, one in enumerate(cards)]))
+        packets = [compiled(alice, "which door", 1500, rotation=position) for position in (0, 3, 12, 1 << 40)]
+        told.append([(refs(packet), packet.digest, packet.next_rotation) for packet in packets])
+    assert told[0] == told[1]
+
+
+def _named(one: card_pb2.Card, at: int, part: int) -> card_pb2.Card:
+    one.id = f"s{part}-{at}" if one.HasField("acl") else f"c{part}-{at}"
+    one.captured_at.seconds = 1
+    return one
+
+
+def test_marks_that_the_engine_adds_are_charged_as_tokens_too(faces: Faces) -> None:
+    alice = faces.of()
+    opened(alice)
+    observe(alice, "claim", "the door is red", tokens=5)
+    for n in range(40):
+        observe(alice, f"objection-{'x' * 100}-{n}", "no", tokens=1, relations=[("contradicts", "claim")])
+    (item,) = (one for one in compiled(alice, "red").items if one.card.ref == "claim")
+    assert item.tokens > 5 + 40 * 100 // 3
+    small = compiled(alice, "red", budget_tokens=200)
+    assert "claim" not in refs(small)
+    assert small.tokens <= 200
+
+
+@pytest.mark.parametrize("kind", ["obligation", "constraint", "preference", "observation"])
+def test_an_objection_to_what_stands_in_the_packet_is_in_it_too(faces: Faces, kind: str) -> None:
+    """Invariant 3, in whatever words, and an objection to the objection as well."""
+    alice = faces.of()
+    opened(alice)
+    observe(alice, "z", "paint it", kind)
+    observe(alice, "no", "hill", relations=[("contradicts", "z")])
+    observe(alice, "yes", "rain", relations=[("contradicts", "no")])
+    observe(alice, "else", "a door")
+    required = ["z"] if kind == "observation" else []
+    assert {"z", "no", "yes"} <= set(refs(compiled(alice, "which door", required=required)))
 
 
 def test_a_preference_stands_in_packets_about_anything_but_those_it_is_not_for(faces: Faces) -> None:

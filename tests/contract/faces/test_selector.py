@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
@@ -19,6 +20,19 @@ from mn_sdk.scope import SessionScope
 from mn_sdk.transport import Transport
 from tests.contract.faces.conftest import _Embedded
 from tests.contract.faces.messages import acl, asking, compiled, observe, opened, refs
+
+
+def _raise(error: BaseException) -> Sequence[str]:
+    raise error
+
+
+class _Unreadable(list[str]):
+    def __iter__(self) -> Iterator[str]:
+        raise RuntimeError("not now")
+
+
+def makes_nothing() -> Model:
+    raise RuntimeError("no model here")
 
 
 class Model:
@@ -84,6 +98,10 @@ def test_without_one_the_packet_says_nothing(alice: Transport) -> None:
         (lambda offers: None, "nonsense"),
         (lambda offers: [5], "nonsense"),
         (lambda offers: 1 // 0, "failed"),
+        (lambda offers: sys.exit(3), "failed"),
+        (lambda offers: _raise(KeyboardInterrupt()), "failed"),
+        (lambda offers: _Unreadable(), "failed"),
+        (lambda offers: [[]], "nonsense"),
         (lambda offers: [][0], "failed"),
     ],
 )
@@ -138,7 +156,8 @@ def made() -> Model:
 def test_it_is_configured_by_name_and_a_wrong_name_is_refused() -> None:
     assert selector({}) is None
     assert selector({"MN_CONTEXT_SELECTOR_FACTORY": f"{__name__}:made"}) is not None
-    for wrong in ("nowhere:made", f"{__name__}:absent", __name__, f"{__name__}:asked", "builtins:dict", ":", "a:b:c"):
+    mine = (f"{__name__}:absent", __name__, f"{__name__}:asked", f"{__name__}:makes_nothing")
+    for wrong in (*mine, "nowhere:made", "builtins:dict", ":", "a:b:c"):
         with pytest.raises(InvalidInput) as refused:
             selector({"MN_CONTEXT_SELECTOR_FACTORY": wrong})
         assert refused.value.field == "MN_CONTEXT_SELECTOR_FACTORY"

@@ -96,3 +96,15 @@ def test_the_command_says_the_same(
     nowhere = ran(report.packet_digest, "o2", *scope[2:], "--root", str(tmp_path / "nowhere"))
     assert (nowhere.returncode, "there is no session" in nowhere.stderr) == (1, True)
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_packet_is_explained_to_the_roles_that_it_was_made_with(
+    open_session: Callable[..., ContextSession], upstream: Upstream
+) -> None:
+    """Invariant 7, and no story of another packet."""
+    with_role = open_session(roles=("chief",))
+    report = a_turn(with_role, upstream)
+    assert with_role.explain(report.packet_digest, "o1")["selected"]
+    with pytest.raises(NotFound) as refused:
+        open_session().explain(report.packet_digest, "o1")
+    assert "o1" not in refused.value.message

@@ -123,3 +123,23 @@ def test_an_interval_holds_its_mean_and_comes_out_alike() -> None:
 )
 def test_gain_is_discounted_and_normalised(ranked: list[int], value: float) -> None:
     assert ndcg(ranked, {1, 2}) == pytest.approx(value)
+
+
+def test_a_report_that_cannot_be_written_is_told_before_anything_is_measured(tmp_path: Path, data: Path) -> None:
+    (tmp_path / "out").write_text("in the way")
+    result = ran(tmp_path, "suite: locomo", data)
+    assert (result.exit_code, result.exception.__class__) == (2, SystemExit)
+    assert "cannot be made" in result.output
+    assert "membrane" not in result.output
+    (tmp_path / "out").unlink()
+    (tmp_path / "out" / "report.json").mkdir(parents=True)
+    assert ran(tmp_path, "suite: locomo", data).exit_code == 2
+
+
+def test_a_gate_that_can_hold_nothing_is_no_gate(tmp_path: Path, data: Path) -> None:
+    unknown = ran(tmp_path, "suite: locomo\ngates: [{metric: recal@10, at_least: 0.9}]", data)
+    assert unknown.exit_code == 1
+    assert "recal@10 is no figure of this suite" in unknown.output
+    assert ran(tmp_path, "suite: locomo\ngates: [{metric: recall@10, at_least: .nan}]", data).exit_code == 2
+    absent = ran(tmp_path, "suite: locomo\ngates: [{metric: recall@10, case: temporal, at_least: 0.9}]", data)
+    assert absent.exit_code == 0, "data of this case is not there"

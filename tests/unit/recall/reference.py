@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from functools import lru_cache
 from math import log2
 
@@ -17,6 +17,7 @@ from mn_engine.recall.analysis import analyse_query, term_hash, terms
 from mn_engine.recall.bm25 import IDF_BITS
 from tests.unit.recall.corpus import SmallEmbedder
 
+_HELD = (Kind.CONSTRAINT, Kind.OBLIGATION, Kind.PREFERENCE)
 _SHARES = ((-1, 512), (1, 512), (-2, 256), (2, 256))
 
 
@@ -42,8 +43,10 @@ def _holds(card: Card, time: int) -> bool:
     return begun and (card.valid_until is None or time < card.valid_until)
 
 
-def ranked_cards(cards: Sequence[Card], decision: Decision, embedder: SmallEmbedder) -> list[tuple[CardKey, int]]:
-    """(key, score) of the relevant ones among visible `cards` (oldest first), best first."""
+def ranked_cards(
+    cards: Sequence[Card], decision: Decision, embedder: SmallEmbedder, resolved: Set[CardKey] = frozenset()
+) -> list[tuple[CardKey, int]]:
+    """(key, score) of the relevant ones among visible `cards` (oldest first), best first; `resolved` obligations."""
     scores, relevant = [0] * len(cards), [False] * len(cards)
 
     def add(having: list[int], worth: int, weight: Callable[[int], int]) -> None:
@@ -79,7 +82,12 @@ def ranked_cards(cards: Sequence[Card], decision: Decision, embedder: SmallEmbed
             for place, card in enumerate(cards):
                 if scores[place]:
                     scores[place] += 512 * max(_cosine(embedder.embed([card.text])[0], meant), 0)
-        scores = _linked(cards, _heard(cards, scores, relevant), relevant)
+        held = {
+            place
+            for place, card in enumerate(cards)
+            if card.kind in _HELD and card.key not in resolved and _applies(card, decision)
+        }
+        scores = _linked(cards, _heard(cards, scores, relevant), relevant, held)
         for place, card in enumerate(cards):
             if any(f" {entity.casefold()} " in f" {decision.focus.casefold()} " for entity in card.entities):
                 scores[place] += scores[place] // 2
@@ -127,7 +135,7 @@ def _heard(cards: Sequence[Card], scores: list[int], relevant: list[bool]) -> li
     return heard
 
 
-def _linked(cards: Sequence[Card], scores: list[int], relevant: list[bool]) -> list[int]:
+def _linked(cards: Sequence[Card], scores: list[int], relevant: list[bool], held: set[int]) -> list[int]:
     lifted = list(scores)
 
     def lift(place: int, worth: int) -> None:
@@ -135,13 +143,27 @@ def _linked(cards: Sequence[Card], scores: list[int], relevant: list[bool]) -> l
         relevant[place] = relevant[place] or worth > 0
 
     at = {card.key: place for place, card in enumerate(cards)}
-    for place, card in enumerate(cards):
-        for relation in card.relations:
-            other = at.get(relation.target)
-            if other is not None:
-                share = 896 if relation.type == CONTRADICTS else 512
-                lift(other, scores[place] * share // 1024)
-                lift(place, scores[other] * share // 1024)
+    joined = [
+        (relation.type, place, at[relation.target])
+        for place, card in enumerate(cards)
+        for relation in card.relations
+        if relation.target in at
+    ]
+    for type_, one, other in joined:
+        if type_ != CONTRADICTS:
+            lift(other, scores[one] * 512 // 1024)
+            lift(one, scores[other] * 512 // 1024)
+    worth = [max(score, 1 << 20) if place in held else score for place, score in enumerate(scores)]
+    for _ in range(16):
+        before = list(worth)
+        for type_, one, other in joined:
+            if type_ == CONTRADICTS:
+                worth[other] = max(worth[other], before[one] * 896 // 1024)
+                worth[one] = max(worth[one], before[other] * 896 // 1024)
+    for type_, one, other in joined:
+        for place in (one, other):
+            if type_ == CONTRADICTS and place not in held:
+                lift(place, worth[place])
     best = sorted(((score, place) for place, score in enumerate(scores) if score), reverse=True)[:8]
     for score, place in best:
         for field in ("topics", "entities"):

@@ -25,7 +25,8 @@ class Candidate:
     against: frozenset[int] = frozenset()
     """Places of cards that it contradicts, or that contradict it."""
     standing: bool = False
-    ordinal: int = 0
+    number: int = 0
+    """Its number among the cards that the reader may read."""
 
 
 def in_order(ranked: Sequence[Candidate]) -> list[Candidate]:
@@ -90,7 +91,7 @@ def filled(
     _exchange(ordered, taken, room=rest[0], tokens=rest[1])
     used[:] = [sum(getattr(card, measure) for card in ordered if card.place in taken) for measure in ("size", "tokens")]
     if rotation is not None:
-        turns = sorted(ordered, key=lambda card: (card.ordinal < rotation, card.ordinal))
+        turns = sorted(ordered, key=lambda card: (card.number < rotation, card.number))
         offer(Role.ROTATED, turns, *kept)
     offer(Role.RANKED, ordered, room, metered)
     return [(card.place, taken[card.place]) for card in ordered if card.place in taken]

@@ -51,7 +51,7 @@ def candidates(
             tokens=int(view.column("document_tokens")[place]),
             against=frozenset(map(view.place, view.conflicts(view.ordinal(place)))),
             standing=bool(found_by & STANDING),
-            ordinal=view.ordinal(place),
+            number=int(np.count_nonzero(view.readable[:place])),
             stance=Stance(int(stances[place])),
             terms=frozenset(view.index.sketches(np.asarray([place], np.uint32))[0].tolist()) - {NO_TERM},
             text=int(view.column("text_hashes")[place]),
