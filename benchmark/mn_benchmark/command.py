@@ -55,6 +55,8 @@ def run(config: Config, root: Path, output: Path) -> list[str]:
         rows = [row(sample, seed=config.seed) for sample in suite(asked)]
     except NotFound as error:
         absent.append(error.message)
+    if not rows and not absent:
+        absent.append(f"the data of {config.suite} holds nothing to ask")
     for told in absent:
         _tell(f"absent: {told}")
     failed = [told for gate in config.gates if (told := gate.failure(rows))]

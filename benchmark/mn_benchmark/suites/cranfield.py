@@ -34,6 +34,9 @@ def run(asked: Asked) -> Iterator[Sample]:
     ]
     asked_for = [" ".join(one["W"].split()) for one in _records(data, questions)]
     relevant = _judgments(data, judged)
+    with Reading(judged):
+        if max(relevant, default=0) > len(asked_for) or max(map(max, relevant.values()), default=0) > len(abstracts):
+            raise ValueError("it judges questions or documents that are not there: a file is cut short")
     samples = Samples()
     for name, opened in asked.systems.items():
         asked.progress(f"cranfield: {name} on {len(asked_for)} questions")

@@ -143,3 +143,23 @@ def test_a_gate_that_can_hold_nothing_is_no_gate(tmp_path: Path, data: Path) -> 
     assert ran(tmp_path, "suite: locomo\ngates: [{metric: recall@10, at_least: .nan}]", data).exit_code == 2
     absent = ran(tmp_path, "suite: locomo\ngates: [{metric: recall@10, case: temporal, at_least: 0.9}]", data)
     assert absent.exit_code == 0, "data of this case is not there"
+
+
+def test_data_that_holds_nothing_is_reported_as_absent(tmp_path: Path, data: Path) -> None:
+    (data / "locomo" / "one.json").write_text("[]")
+    result = ran(tmp_path, "suite: locomo", data)
+    assert result.exit_code == 0
+    assert json.loads((tmp_path / "out" / "report.json").read_text())["absent"]
+
+
+def test_documents_that_were_cut_short_are_no_cranfield(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "cranfield"
+    folder.mkdir(parents=True)
+    whole = "".join(f".I {n}\n.T\ntitle {n}\n.W\nwing {n}\n" for n in (1, 2))
+    (folder / "cran.qry").write_text(".I 001\n.W\nwing 2\n")
+    (folder / "cranqrel").write_text("1 2 1\n")
+    (folder / "cran.all.1400").write_text(whole)
+    assert ran(tmp_path, "suite: cranfield", tmp_path / "data").exit_code == 0
+    (folder / "cran.all.1400").write_text(whole[: len(whole) // 2])
+    cut = ran(tmp_path, "suite: cranfield", tmp_path / "data")
+    assert (cut.exit_code, "cut short" in cut.output) == (2, True)
