@@ -37,6 +37,12 @@ NOBODY = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 """No card contradicts another."""
 
 
+def charged(view: View, place: int, size: int) -> int:
+    """The writer's estimate, and a token for every three bytes that the engine adds."""
+    added = size - int(view.column("document_bytes")[place])
+    return int(view.column("document_tokens")[place]) + (added + 2) // 3
+
+
 def candidates(
     view: View, decision: Decision, ranking: Ranking, without: frozenset[int] = frozenset()
 ) -> list[Candidate]:
@@ -48,7 +54,7 @@ def candidates(
             place=place,
             score=score,
             size=size,
-            tokens=int(view.column("document_tokens")[place]),
+            tokens=charged(view, place, size),
             against=frozenset(map(view.place, view.conflicts(view.ordinal(place)))),
             standing=bool(found_by & STANDING),
             number=int(np.count_nonzero(view.readable[:place])),
@@ -69,8 +75,9 @@ def check_reference(
     view = recorded(batches).view()
     must = required(view, decision)
     places = [view.place(ordinal) for ordinal, _ in must]
-    size = sum(required_sizes(view, np.asarray(places, np.uint32), [role for _, role in must]).tolist())
-    tokens = int(view.column("document_tokens")[places].sum())
+    sizes = required_sizes(view, np.asarray(places, np.uint32), [role for _, role in must]).tolist()
+    size = sum(sizes)
+    tokens = sum(charged(view, place, one) for place, one in zip(places, sizes, strict=True))
     assume(1 + size <= budget.bytes and (budget.tokens is None or tokens <= budget.tokens))
     expected = filled(
         candidates(view, decision, rank(view, decision, NoEmbedder()), frozenset(places)),
