@@ -73,10 +73,9 @@ def select(
 ) -> Selection:
     """The packet's items for the view's reader: required ones in recorded order, then optional ones as offered.
 
-    Required items stand on every page. `rotation` is the number, among the cards that the reader may
-    read, from which on they have their turn. Cards at
-    `preferred` places are offered before others that rank near them. Raises NeedsPartition where required items do not
-    fit the budget (invariant 2).
+    Required items stand on every page. `rotation` is the number, among the cards that the reader may read, from which
+    on they have their turn. Cards at `preferred` places are offered before others that rank near them. Raises
+    NeedsPartition where required items do not fit the budget (invariant 2).
     """
     places = np.asarray([view.place(ordinal) for ordinal, _ in required], np.int64)
     must = tuple(_required(view, places, required))
@@ -98,12 +97,7 @@ def select(
     standing_ranks = pool.ranks_of(standing(view, decision)) if cursor is None else np.zeros(0, np.int64)
     page = Filling(pool, room=room, slots=PACKET_ITEMS_MAX - len(must), position=position)
     turn = rotation if cursor is None else None
-    limits = {
-        Role.OPPOSING_SHARE: room.share(shares.opposing),
-        Role.SUPPORTING_SHARE: room.share(shares.supporting),
-        Role.STANDING: room.share(min(_STANDING_SHARE, shares.free)),
-        **({} if turn is None else {Role.ROTATED: room.share(_ROTATED_SHARE)}),
-    }
+    limits = _limits(room, shares, rotated=turn is not None)
     page.fill(Role.OPPOSING_SHARE, limit=limits[Role.OPPOSING_SHARE], stances=OPPOSING)
     page.fill(Role.SUPPORTING_SHARE, limit=limits[Role.SUPPORTING_SHARE], stances=SUPPORTING)
     page.fill_ahead(Role.STANDING, standing_ranks, limit=limits[Role.STANDING])
@@ -132,6 +126,16 @@ def select(
         pool=pool,
         left=left,
     )
+
+
+def _limits(room: Room, shares: Shares, *, rotated: bool) -> dict[Role, Room]:
+    """The room that each role with a share is first offered."""
+    limits = {
+        Role.OPPOSING_SHARE: room.share(shares.opposing),
+        Role.SUPPORTING_SHARE: room.share(shares.supporting),
+        Role.STANDING: room.share(min(_STANDING_SHARE, shares.free)),
+    }
+    return {**limits, Role.ROTATED: room.share(_ROTATED_SHARE)} if rotated else limits
 
 
 def _quota(role: Role, limit: Room, used: Room) -> Quota:

@@ -26,7 +26,6 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_each_figure_stands_beside_the_peers(tmp_path: Path, data: Path) -> None:
-    pytest.importorskip("tantivy")
     result = ran(tmp_path, "suite: speed\nsettings: {cards: 300, queries: 2, rounds: 2}", data)
     assert result.exit_code == 0, result.output
     report = json.loads((tmp_path / "out" / "report.json").read_text())
@@ -44,7 +43,6 @@ def test_each_figure_stands_beside_the_peers(tmp_path: Path, data: Path) -> None
 
 @pytest.mark.parametrize("settings", ["{card: 3}", "{cards: 0}", "{rounds: true}", "{queries: many}"])
 def test_a_bad_setting_is_told(tmp_path: Path, data: Path, settings: str) -> None:
-    pytest.importorskip("tantivy")
     result = ran(tmp_path, f"suite: speed\nsettings: {settings}", data)
     assert result.exit_code == 2
     assert len(result.output.strip().splitlines()) == 1
