@@ -286,7 +286,7 @@ class Explanation:
     """Why a card is in a packet, or why it is not.
 
     `role` is None where it is out, and `reason` says why; `parts` are (stage, what it added to the score). `redundancy`
-    with what was picked before it is in 1024ths, `utility` the score less what is redundant, `offered` its place in the
+    with what ranks above it is in 1024ths, `utility` the score less what is redundant, `offered` its place in the
     order from 1 (0: required, or not among the candidates).
     """
 

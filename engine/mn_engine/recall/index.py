@@ -165,7 +165,7 @@ class RunIndex:
         labels: list[int] = self.array("label_hashes")[start : int(ends[place])].tolist()
         return labels
 
-    def id_lengths(self, places: NDArray[np.uint32]) -> NDArray[np.int64]:
+    def id_lengths(self, places: NDArray[Any]) -> NDArray[np.int64]:
         """Bytes of the cards' ids."""
         ends = self.array("id_ends")
         starts = np.where(places > 0, ends[places.astype(np.int64) - 1], 0)

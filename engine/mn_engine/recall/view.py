@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mn_contract.errors import InvalidInput, NotFound
-from mn_contract.limits import ID_BYTES_MAX
+from mn_contract.limits import TOKEN_BYTES
 from mn_contract.names import format_ref, parse_ref
 from mn_engine.domain.access import OPEN, Acl
 from mn_engine.domain.cards import CardKey, Kind, hash64, ordinal_of
@@ -29,9 +29,8 @@ from mn_engine.recall.index import NO_CARD, RunIndex
 
 _PAUSE_MICROSECONDS: Final = 30 * 60 * 1_000_000
 """A conversation ends where nothing more happens for half an hour."""
-
-
-assert np.iinfo(np.uint8).max >= ID_BYTES_MAX + 1
+_CONFLICTS: Final = len('"conflicts":[],') - 1  # the first reference has no comma before it
+_CONFLICT: Final = len('"",')
 THREAD_GAP: Final = 2
 """How far neighbours in a conversation are heard."""
 
@@ -233,22 +232,35 @@ class View:
         key = self.index.key(place)
         return format_ref(key.owner, key.id, self.reader.principal)
 
-    def ref_lengths(self, places: NDArray[Any]) -> NDArray[np.int64]:
-        """Bytes of the references by which the reader names cards."""
-        return self.index.id_lengths(places) + self.prefix_lengths(places)
+    @cached_property
+    def item_sizes(self) -> NDArray[np.int32]:
+        """Bytes that each card takes as an item of a packet that nothing requires.
 
-    def prefix_lengths(self, places: NDArray[Any]) -> NDArray[np.int64]:
-        """Bytes that a reference has more than the id: the owner's name and a colon, where it is another's."""
-        lengths: NDArray[np.int64] = self._prefix_lengths[places].astype(np.int64)
-        return lengths
+        The record keeps the size of a card's document as its owner sees it; the reader's differs by what is known
+        without reading it: the owner's name in references, and the conflicts. `PacketItem.document` is the truth; a
+        test holds this to it.
+        """
+        own = self.reader.principal
+        prefixes = np.asarray([0 if owner == own else len(owner) + 1 for owner, _ in self.index.readers], np.int64)
+        names = prefixes[self.column("reader_codes")]
+        sizes: NDArray[np.int32] = (names + self.column("document_bytes")).astype(np.int32)
+        ones, others = self.links
+        sizes[np.unique(ones)] += _CONFLICTS
+        np.add.at(sizes, ones, self.index.id_lengths(others) + names[others] + _CONFLICT)
+        return sizes
 
     @cached_property
-    def _prefix_lengths(self) -> NDArray[np.uint8]:
-        """See prefix_lengths; of each card. Names are short enough for a byte."""
-        own = self.reader.principal
-        prefixes = [0 if owner == own else len(owner) + 1 for owner, _ in self.index.readers]
-        lengths: NDArray[np.uint8] = np.asarray(prefixes, np.uint8)[self.column("reader_codes")]
-        return lengths
+    def item_tokens(self) -> NDArray[np.int32]:
+        """Tokens of those items."""
+        tokens: NDArray[np.int32] = self.tokens_of(slice(None), self.item_sizes).astype(np.int32)
+        return tokens
+
+    def tokens_of(self, places: Any, sizes: NDArray[Any]) -> NDArray[np.int64]:
+        """Tokens of cards whose items have these sizes: the writers' estimates, and a token for every TOKEN_BYTES of
+        what no writer knew of - an owner's name, conflicts, a label."""
+        marks = sizes - self.column("document_bytes")[places]
+        tokens: NDArray[np.int64] = self.column("document_tokens")[places] + -(-marks // TOKEN_BYTES)
+        return tokens
 
     def kind(self, ordinal: int) -> Kind:
         """What the card is."""

@@ -25,7 +25,7 @@ from mn_engine.select.filling import Filling, looked_at
 from mn_engine.select.partition import check_required
 from mn_engine.select.pool import Pool
 from mn_engine.select.room import TOKENS_ANY, Room
-from mn_engine.select.sizes import item_tokens, required_sizes
+from mn_engine.select.sizes import required_sizes
 from mn_engine.select.stances import OPPOSING, SUPPORTING, stances_toward
 
 _STANDING_SHARE: Final = 0.5
@@ -163,7 +163,7 @@ def _required(
     view: View, places: np.ndarray[tuple[int], np.dtype[np.int64]], named: list[tuple[int, Role]]
 ) -> Iterator[Chosen]:
     sizes = required_sizes(view, places, [role for _, role in named])
-    tokens = item_tokens(view, places, sizes)
+    tokens = view.tokens_of(places, sizes)
     for (ordinal, role), size, taken in zip(named, sizes.tolist(), tokens.tolist(), strict=True):
         yield Chosen(ordinal=ordinal, role=role, size=size, tokens=taken, retrievers=("required",))
 

@@ -1,9 +1,8 @@
 """The one order in which optional cards are offered, whatever the budget (invariant 5).
 
-Ranked cards are weighed in windows. Within a window, a card's utility is its score less its redundancy with what was
-picked before it (maximal marginal relevance); the window is then ordered by utility per byte, newest first among
-equals. Windows do not know of each other, so a page deep in the order costs no more than the first. Integers
-throughout.
+Ranked cards are weighed in windows. Within a window, a card's utility is its score less its redundancy with what ranks
+above it (marginal relevance); the window is then ordered by utility per byte, newest first among equals. Windows do not
+know of each other, so a page deep in the order costs no more than the first. Integers throughout.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from mn_engine.recall.index import NO_TERM
 from mn_engine.recall.view import Links, View
 
 _REDUNDANCY_ONE: Final = 1024
-"""Redundancy of a card all of whose sketched terms were picked before."""
+"""Redundancy of a card all of whose sketched terms a better one has."""
 _PENALTY_DEN: Final = 2
 """A fully redundant card keeps 1 - 1/2 of its score; one with the very same text keeps nothing."""
 _REDUNDANCY_SAME: Final = _PENALTY_DEN * _REDUNDANCY_ONE
@@ -28,14 +27,12 @@ _DENSITY_BITS: Final = 12
 _WORD_BITS: Final = 64
 _ROW_BITS: Final = np.uint64(16)
 _ROW_MASK: Final = np.uint64((1 << 16) - 1)
-_PICKED: Final = -1
-"""A score below any card's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weighed:
-    """A card's utility, its redundancy with those picked before it in 1024ths (2048: the very same text), and its place
-    in the order in which cards are offered, from 1."""
+    """A card's utility, its redundancy with those that rank above it in 1024ths (2048: the very same text), and its
+    place in the order in which cards are offered, from 1."""
 
     utility: int
     redundancy: int
@@ -71,7 +68,7 @@ class Order:
         return self._windows[number]
 
     def utilities(self, ranks: NDArray[np.int64]) -> NDArray[np.int64]:
-        """What each card adds to those picked before it in its window."""
+        """What each card adds to those that rank above it in its window."""
         found = np.zeros(len(ranks), np.int64)
         windows = ranks // DIVERSITY_WINDOW
         for number in np.unique(windows).tolist():
@@ -115,29 +112,18 @@ def marginal_utilities(
     *,
     opposed: tuple[NDArray[np.int64], NDArray[np.int64]],
 ) -> NDArray[np.int64]:
-    """What each card adds to those picked before it, greedily by what it adds; ties go to the better rank.
+    """What each card adds to those that stand before it, the best first.
 
     `scores` are not negative; `sketches` has a row of distinct term hashes a card, padded with NO_TERM. `opposed` pairs
     cards that contradict each other: whatever words they share, neither says what the other does (invariant 3).
     """
-    utilities = np.zeros(len(scores), np.int64)
-    distinct = _REDUNDANCY_SAME - similarities(sketches)
+    redundancy = similarities(sketches)
     if len(np.unique(text_hashes)) < len(text_hashes):
-        distinct[text_hashes[:, None] == text_hashes] = 0
-    distinct[opposed] = _REDUNDANCY_SAME
-    waiting = scores.astype(np.int64)
-    kept = np.full(len(scores), _REDUNDANCY_SAME, np.int64)
-    adds = waiting * kept
-    for _ in range(len(scores)):
-        picked = int(adds.argmax())
-        most = adds[picked]
-        if most <= 0:  # what is left adds nothing
-            break
-        utilities[picked] = most
-        waiting[picked] = _PICKED
-        np.minimum(kept, distinct[picked], out=kept)
-        np.multiply(waiting, kept, out=adds)
-    return utilities // _REDUNDANCY_SAME
+        redundancy[text_hashes[:, None] == text_hashes] = _REDUNDANCY_SAME
+    redundancy[opposed] = 0
+    most = np.tril(redundancy, -1).max(axis=1, initial=0)
+    utilities: NDArray[np.int64] = scores.astype(np.int64) * (_REDUNDANCY_SAME - most) // _REDUNDANCY_SAME
+    return utilities
 
 
 def _among(places: NDArray[np.uint32], links: Links) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -151,7 +137,7 @@ def _among(places: NDArray[np.uint32], links: Links) -> tuple[NDArray[np.int64],
     return at, beside
 
 
-def similarities(sketches: NDArray[np.uint32]) -> NDArray[np.int64]:
+def similarities(sketches: NDArray[np.uint32]) -> NDArray[np.int32]:
     """Jaccard similarity of every two sketches, in 1024ths; of a sketch with itself it says nothing."""
     shared = np.zeros((len(sketches), len(sketches)), np.uint8)
     for column in np.ascontiguousarray(_bit_rows(sketches).T):
@@ -163,7 +149,7 @@ def similarities(sketches: NDArray[np.uint32]) -> NDArray[np.int64]:
     # Single precision is exact here: the numbers are small, and a quotient that is not whole is far from one that is.
     quotients = np.float32(_REDUNDANCY_ONE) * shared
     quotients /= joined
-    return quotients.astype(np.int64)
+    return quotients.astype(np.int32)
 
 
 def _bit_rows(sketches: NDArray[np.uint32]) -> NDArray[np.uint64]:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from mn_engine.recall.rank import Ranking
 from mn_engine.recall.view import View
 from mn_engine.select.order import Order
-from mn_engine.select.sizes import item_sizes, item_tokens
 
 
 class Pool:
@@ -49,8 +48,8 @@ class Pool:
         self.scores = ordered.scores[kept[: len(ordered.scores)]]
         self.found_by = ordered.found_by[kept[: len(ordered.scores)]]
         """Scores and retriever bits, of those that are in order."""
-        self.sizes = item_sizes(self._view, self.places)
-        self.tokens = item_tokens(self._view, self.places, self.sizes)
+        self.sizes = self._view.item_sizes[self.places].astype(np.int64)
+        self.tokens = self._view.item_tokens[self.places].astype(np.int64)
         self.stances = self._stances[self.places]
         self.kinds = self._view.column("kinds")[self.places]
         self.order = Order(self._view, self.places, self.scores, self.sizes, self._preferred)

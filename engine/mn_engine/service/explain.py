@@ -10,7 +10,6 @@ from mn_engine.domain.scope import Scope
 from mn_engine.recall.analysis import analyse_query
 from mn_engine.recall.rank import Trace, retrievers
 from mn_engine.recall.view import View
-from mn_engine.select.sizes import item_sizes
 from mn_engine.select.stances import stances_toward
 from mn_engine.service.compile import Built, build, load, why_of
 from mn_engine.service.engine import Call, Engine
@@ -67,7 +66,7 @@ def explain(engine: Engine, scope: Scope, call: Call, *, request: PacketRequest,
         reason=reason,
         why=why_of(card, query, retrievers(int(pool.found_by[at])), int(pool.ranks[at]), int(pool.scores[at])),
         parts=tuple(traces[0].parts),
-        size=int(item_sizes(view, np.asarray([place]))[0]),
+        size=int(view.item_sizes[place]),
         tokens=int(pool.tokens[at]),
         stance=stance,
         redundancy=weighed.redundancy,

@@ -41,17 +41,11 @@ def in_order(ranked: Sequence[Candidate]) -> list[Candidate]:
 
 
 def marginal(window: Sequence[Candidate]) -> list[int]:
-    """Each card's score less its redundancy with those picked before, picking what adds most."""
-    utilities = dict[int, int]()
-    while len(utilities) < len(window):
-        adds = {
-            at: card.score * (2048 - max((_same(card, window[other]) for other in utilities), default=0))
-            for at, card in enumerate(window)
-            if at not in utilities
-        }
-        best = max(adds, key=lambda at: (adds[at], -at))
-        utilities[best] = adds[best] // 2048
-    return [utilities[at] for at in range(len(window))]
+    """Each card's score less its redundancy with those that rank above it."""
+    return [
+        card.score * (2048 - max((_same(card, other) for other in window[:at]), default=0)) // 2048
+        for at, card in enumerate(window)
+    ]
 
 
 def filled(
@@ -127,7 +121,7 @@ def _exchange(ordered: Sequence[Candidate], taken: dict[int, Role], *, room: int
 
 
 def utilities(ordered: Sequence[Candidate]) -> dict[int, int]:
-    """What each card adds to those picked before it in its window, by its place."""
+    """What each card adds to those that rank above it in its window, by its place."""
     ranked = sorted(ordered, key=lambda card: (-card.score, -card.place))
     found: dict[int, int] = {}
     for first in range(0, len(ranked), DIVERSITY_WINDOW):

@@ -23,7 +23,7 @@ from mn_engine.recall.rank import STANDING, Ranking, rank
 from mn_engine.recall.required import required
 from mn_engine.recall.view import View
 from mn_engine.select.room import TOKENS_ANY, Room
-from mn_engine.select.sizes import item_sizes, required_sizes
+from mn_engine.select.sizes import required_sizes
 from mn_engine.select.stances import stances_toward
 from tests.unit.recall.corpus import MANY, SAMPLE, batches_of_cards, card, decisions, recorded, scope
 from tests.unit.recall.reference import visible_cards
@@ -48,7 +48,7 @@ def candidates(
 ) -> list[Candidate]:
     """The ranked cards as the reference takes them, but for those at the places `without`."""
     stances = stances_toward(view, decision)
-    sizes = item_sizes(view, ranking.places).tolist()
+    sizes = view.item_sizes[ranking.places].tolist()
     return [
         Candidate(
             place=place,

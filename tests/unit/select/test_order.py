@@ -14,7 +14,6 @@ from mn_engine.recall.embedder import NoEmbedder
 from mn_engine.recall.index import NO_TERM, SKETCH
 from mn_engine.recall.rank import rank
 from mn_engine.select.order import Order, marginal_utilities, similarities
-from mn_engine.select.sizes import item_sizes
 from tests.unit.recall.corpus import SAMPLE, batches_of_cards, card, decisions, recorded
 from tests.unit.select.reference import Candidate, in_order, marginal
 from tests.unit.select.test_allocate import NOBODY, candidates
@@ -65,7 +64,7 @@ def test_marginal_utilities_are_the_references(drawn: list[tuple[int, set[int], 
 def test_the_order_is_the_references(batches: list[list[Card]], decision: Decision) -> None:
     view = recorded(batches).view()
     ranking = rank(view, decision, NoEmbedder())
-    order = Order(view, ranking.places, ranking.scores, item_sizes(view, ranking.places))
+    order = Order(view, ranking.places, ranking.scores, view.item_sizes[ranking.places])
     offered = order.window(0) if len(ranking) else []
     expected = in_order(candidates(view, decision, ranking))
     assert [int(ranking.places[at]) for at in offered] == [one.place for one in expected]
@@ -75,7 +74,7 @@ def test_of_the_same_text_one_comes_first_and_the_others_last() -> None:
     texts = ["parser lexer bracket"] * 3 + ["parser slow", "bracket cache memory"]
     view = recorded([[card(f"c{at}", text) for at, text in enumerate(texts)]]).view()
     ranking = rank(view, Decision(focus="parser lexer bracket"), NoEmbedder())
-    order = Order(view, ranking.places, ranking.scores, item_sizes(view, ranking.places))
+    order = Order(view, ranking.places, ranking.scores, view.item_sizes[ranking.places])
     offered = [int(ranking.places[at]) for at in order.window(0)]
     assert offered[0] == 2
     assert sorted(offered[1:3]) == [3, 4]
@@ -86,7 +85,7 @@ def test_windows_are_ordered_alone_whichever_is_asked_for_first() -> None:
     """A page deep in the order costs no more than the first, and reads the same order."""
     view = recorded([[card(f"c{at}", f"parser x{at % 7}") for at in range(450)]]).view()
     ranking = rank(view, Decision(focus="parser x3 x5"), NoEmbedder())
-    arguments = (view, ranking.places, ranking.scores, item_sizes(view, ranking.places))
+    arguments = (view, ranking.places, ranking.scores, view.item_sizes[ranking.places])
     forwards, backwards = Order(*arguments), Order(*arguments)
     late = [backwards.window(number) for number in (2, 1, 0)]
     assert [forwards.window(number) for number in (0, 1, 2)] == late[::-1]

@@ -11,7 +11,7 @@ from mn_engine.domain.access import Acl
 from mn_engine.domain.cards import CONTRADICTS, Card, CardKey, Relation, document_size
 from mn_engine.domain.packets import Decision, PacketItem, Role, Why, packet_size
 from mn_engine.recall.view import View
-from mn_engine.select.sizes import item_sizes, required_sizes
+from mn_engine.select.sizes import required_sizes
 from tests.unit.recall.corpus import SAMPLE, Record, batches_of_cards, card, decisions, recorded, scope
 from tests.unit.select.selecting import selected
 
@@ -30,7 +30,7 @@ def test_every_size_is_that_of_the_document_for_its_asker(batches: list[list[Car
     for revision in range(record.revision + 1):
         view = record.view(scope(asker), revision)
         places = np.flatnonzero(view.visible)
-        for place, size in zip(places.tolist(), item_sizes(view, places).tolist(), strict=True):
+        for place, size in zip(places.tolist(), view.item_sizes[places].tolist(), strict=True):
             assert size == document_size(document_of(record, view, view.ordinal(place), Role.RANKED))
         for role in (Role.NAMED, Role.OBLIGATION, Role.CONSTRAINT):
             sizes = required_sizes(view, places, [role] * len(places)).tolist()
@@ -55,6 +55,5 @@ def test_a_hidden_contradiction_takes_no_byte() -> None:
         "h", owner="bob", acl=Acl(deny_principals=frozenset({"alice"})), relations=(Relation(CONTRADICTS, one),)
     )
     plain, linked = recorded([[card("a")]]).view(), recorded([[card("a"), hidden]]).view()
-    first = np.zeros(1, np.uint32)
-    assert item_sizes(plain, first).tolist() == item_sizes(linked, first).tolist()
-    assert item_sizes(recorded([[card("a"), hidden]]).view(scope("bob")), first)[0] > item_sizes(plain, first)[0]
+    assert plain.item_sizes[0] == linked.item_sizes[0]
+    assert recorded([[card("a"), hidden]]).view(scope("bob")).item_sizes[0] > plain.item_sizes[0]
