@@ -29,7 +29,10 @@ class AsyncTurn:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._turn.__exit__(kind, error, traceback)
+        try:
+            await self._turn.afinish(error)
+        finally:
+            self._turn.__exit__(kind, error, traceback)
 
 
 class AsyncContextSession:

@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from mn_contract.canonical import digest
 from mn_contract.errors import InvalidInput
+from mn_sdk.arguments import read_flag
 from mn_sdk.context_session.histories import check_history
-from mn_sdk.context_session.steering import DROPPED, REFUSED, STEERING
+from mn_sdk.context_session.steering import DROPPED, PRIVATE, REFUSED, STEERING
 from mn_tokens import check_request
 
 _OVERRIDING: Final = (
@@ -38,6 +39,11 @@ class ModelCall:
     def model(self) -> str:
         """The model's name, as litellm takes it."""
         return str(self.asked["model"])
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the caller reads the answer as it comes."""
+        return bool(self.steering.get("stream"))
 
     @property
     def timeout_seconds(self) -> float:
@@ -65,7 +71,7 @@ class ModelCall:
 
 def read_call(arguments: Mapping[str, Any], *, response_format: Any) -> ModelCall:
     """A call from litellm's arguments. `response_format` is what is sent for it. Raises InvalidInput."""
-    given = {name: value for name, value in arguments.items() if value is not None}
+    given = {name: value for name, value in arguments.items() if value is not None and not name.startswith(PRIVATE)}
     given["messages"] = check_history(given.get("messages"))
     if response_format is not None:
         if not isinstance(response_format, Mapping):
@@ -78,6 +84,7 @@ def read_call(arguments: Mapping[str, Any], *, response_format: Any) -> ModelCal
             raise InvalidInput(f"{name} cannot be used in a managed call: {why}", field=name)
     _check_model(given.get("model"))
     _check_sizes(given)
+    _check_stream(given)
     _check_body(given.get("extra_body", {}))
     asked = {name: value for name, value in given.items() if name not in STEERING}
     steering = {name: value for name, value in given.items() if name in STEERING}
@@ -107,6 +114,13 @@ def _check_sizes(given: Mapping[str, Any]) -> None:
     number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     if not number or not (math.isfinite(seconds) and 0 < seconds <= _TIMEOUT_SECONDS_MAX):
         raise InvalidInput(f"timeout must be seconds, more than 0 and at most {_TIMEOUT_SECONDS_MAX}", field="timeout")
+
+
+def _check_stream(given: Mapping[str, Any]) -> None:
+    if read_flag(given.get("stream", False), "stream") and given.get("n", 1) != 1:
+        raise InvalidInput("a stream has one answer: leave n out, or make calls of their own", field="n")
+    if not isinstance(given.get("stream_options", {}), Mapping):
+        raise InvalidInput("stream_options must be an object, such as {'include_usage': true}", field="stream_options")
 
 
 def _check_tools(tools: Sequence[Mapping[str, Any]]) -> None:

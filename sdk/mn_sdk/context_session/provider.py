@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from mn_contract.canonical import encoded
 from mn_contract.errors import InvalidInput
-from mn_sdk.context_session.outcome import Answered, Outcome, Unusable, judge
+from mn_sdk.context_session.outcome import Answered, Outcome, Unknown, Unusable, judge
 from mn_sdk.context_session.steering import SETTINGS
 from mn_sdk.context_session.wiretap import Exchange, recording
 
@@ -94,22 +94,22 @@ def check_model(model: str, field: str) -> None:
         raise InvalidInput(f"{field} {model} needs {' and '.join(missing)} in the environment", field=field)
 
 
-def send(arguments: Mapping[str, Any]) -> Outcome:
-    """Sends a request once, and says what became of it within `arguments["timeout"]` seconds. Never raises for what
-    happened after it was sent."""
+def send(arguments: Mapping[str, Any]) -> Outcome | Flowing:
+    """Sends a request once, and says what became of it within `arguments["timeout"]` seconds; of a stream, once it has
+    been read. Never raises for what happened after it was sent."""
     from mn_sdk.context_session import interception
 
     load()
     exchange = Exchange(arguments["timeout"])
     try:
         with recording(exchange):
-            response = interception.original_completion(**arguments, logger_fn=exchange.on_log)
-        return _answered(response, exchange)
+            response = interception.original_completion(**_sent(arguments), logger_fn=exchange.on_log)
+        return _received(response, exchange, arguments)
     except BaseException as error:  # noqa: BLE001 - an interrupt, too, leaves a call whose outcome must be journaled
         return judge(error, exchange)
 
 
-async def asend(arguments: Mapping[str, Any]) -> Outcome:
+async def asend(arguments: Mapping[str, Any]) -> Outcome | Flowing:
     """As `send`, without blocking the loop."""
     import asyncio  # litellm has loaded it
 
@@ -120,10 +120,95 @@ async def asend(arguments: Mapping[str, Any]) -> Outcome:
     try:
         with recording(exchange):
             async with asyncio.timeout(exchange.left):
-                response = await interception.original_acompletion(**arguments, logger_fn=exchange.on_log)
-        return _answered(response, exchange)
+                response = await interception.original_acompletion(**_sent(arguments), logger_fn=exchange.on_log)
+        return _received(response, exchange, arguments)
     except BaseException as error:  # noqa: BLE001 - as in `send`; cancellation arrives this way
         return judge(error, exchange)
+
+
+class Flowing:
+    """A stream of litellm's, as a Flow: read within the exchange's limit, and judged when it has ended."""
+
+    def __init__(self, stream: Any, exchange: Exchange, arguments: Mapping[str, Any]) -> None:
+        self._stream = stream
+        self._exchange = exchange
+        self._messages = arguments["messages"]
+        self._shows_usage = bool((arguments.get("stream_options") or {}).get("include_usage"))
+
+    def read(self) -> Any:
+        """See Flow."""
+        with recording(self._exchange):
+            return next(chunk for chunk in self._stream if self._shown(chunk))
+
+    async def aread(self) -> Any:
+        """See Flow."""
+        import asyncio  # litellm has loaded it
+
+        with recording(self._exchange):
+            async with asyncio.timeout(self._exchange.left):
+                while not self._shown(chunk := await anext(self._stream)):
+                    pass
+        return chunk
+
+    def outcome(self, error: BaseException) -> Outcome:
+        """What became of the call that `error` has ended. StopIteration is the end of the stream; whether the answer is
+        complete, only the provider's finish_reason says: litellm makes one up."""
+        if not isinstance(error, StopIteration | StopAsyncIteration):
+            return judge(error, self._exchange)
+        stream = self._stream
+        finished = stream.received_finish_reason or stream.intermittent_finish_reason or stream.is_mock
+        if not finished:
+            cut = EOFError("the stream ended without a finish_reason")
+            return Unknown(cut, f"{cut} ({self._exchange.describe()})")
+        return _built(stream.chunks, self._messages, self._exchange)
+
+    def close(self) -> None:
+        """See Flow."""
+        self._stream.close()
+
+    async def aclose(self) -> None:
+        """See Flow."""
+        await self._stream.aclose()
+
+    def _shown(self, chunk: Any) -> bool:
+        return bool(chunk.choices) or self._shows_usage
+
+
+def _built(chunks: list[Any], messages: Any, exchange: Exchange) -> Outcome:
+    """The answer that chunks add up to. Usage that the provider did not report is left out: litellm makes it up."""
+    litellm = load()
+    try:
+        response = litellm.stream_chunk_builder(chunks, messages=messages)
+    except litellm.APIError as error:
+        parts = [chunk.model_dump(mode="json", warnings=False) for chunk in chunks]
+        return Unusable(encoded(parts, "response"), error)
+    if response is not None and not any(getattr(chunk, "usage", None) for chunk in chunks):
+        del response.usage
+    return _answered(response, exchange)
+
+
+def _sent(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments as they are sent. A stream is asked for its usage wherever that is known to be understood."""
+    if not arguments.get("stream"):
+        return arguments
+    litellm = load()
+    model, provider, *_ = litellm.get_llm_provider(arguments["model"], api_base=arguments.get("api_base"))
+    if "stream_options" not in (litellm.get_supported_openai_params(model, provider) or ()):
+        return arguments
+    return {**arguments, "stream_options": {"include_usage": True, **(arguments.get("stream_options") or {})}}
+
+
+def _received(response: Any, exchange: Exchange, arguments: Mapping[str, Any]) -> Outcome | Flowing:
+    if isinstance(response, load().CustomStreamWrapper):
+        return Flowing(response, exchange, arguments)
+    return _answered(response, exchange)
+
+
+def chunks_of(response: Any) -> list[Any]:
+    """A whole response as a stream has it: one chunk."""
+    from litellm.llms.base_llm.base_model_iterator import convert_model_response_to_streaming
+
+    return [convert_model_response_to_streaming(response)]
 
 
 def restore(stored: bytes) -> Any:

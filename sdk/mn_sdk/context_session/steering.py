@@ -16,11 +16,15 @@ STEERING: Final = frozenset({
     "extra_headers", "default_headers", "ssl_verify", "num_retries", "max_retries", "metadata", "logger_fn",
     "litellm_call_id", "litellm_logging_obj", "verbose", "model_info", "proxy_server_request",
     "litellm_metadata", "litellm_trace_id", "preset_cache_key", "no-log", "caching", "cache", "retry_policy",
-    "retry_strategy", "stream_options", "shared_session",
+    "retry_strategy", "stream", "stream_options", "shared_session",
     "azure_ad_token", "azure_ad_token_provider", "vertex_credentials", "aws_access_key_id", "aws_secret_access_key",
     "aws_session_token",
 })  # fmt: skip
 """Arguments that steer the sending and are no part of what is asked; credentials are among them."""
+
+PRIVATE: Final = "_"
+"""How the names begin of what litellm's layers, such as a Router, tell each other. None of it is sent to a provider, and
+our send has layers of its own, so it is dropped."""
 
 DROPPED: Final = frozenset({"request_timeout", "logger_fn", "retry_policy", "retry_strategy"})
 """Of these, the ones that litellm is not given: our own stand in their place, or nothing does."""
@@ -32,7 +36,6 @@ _LATER: Final = "it would be added after the request was counted; put its text i
 _FORM: Final = "a managed call is one chat completion; call litellm.completion or litellm.acompletion as they are"
 
 REFUSED: Final[Mapping[str, str]] = {
-    "stream": "streaming is not managed; leave `stream` out",
     **dict.fromkeys(
         ("fallbacks", "default_fallbacks", "context_window_fallbacks", "context_window_fallback_dict",
          "content_policy_fallbacks"), _FALLBACK),

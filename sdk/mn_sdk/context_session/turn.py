@@ -8,22 +8,21 @@ count. A turn may end without one; the log says why, because a call that escaped
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar, Token, copy_context
-from functools import partial
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final
 
 from mn_contract.errors import ContextError, UnmanagedCall
 from mn_sdk.context_session import provider
 from mn_sdk.context_session.call import ModelCall, read_call
 from mn_sdk.context_session.decision import Turning
 from mn_sdk.context_session.dispatch import Dispatcher, Ready, Settled
-from mn_sdk.context_session.journal.holder import work
+from mn_sdk.context_session.journal.holder import going_on, work
 from mn_sdk.context_session.report import TurnReport
-
-T = TypeVar("T")
+from mn_sdk.context_session.streams import Replay, Stream
+from mn_sdk.context_session.threads import in_thread
 
 _ambient: Final[ContextVar[Turn | None]] = ContextVar("mn_turn", default=None)
 
@@ -44,6 +43,9 @@ class Turn:
         self._taken = False
         self._refused = ""
         self._settled: Settled | None = None
+        self._streamed = False
+        self._stream: Stream | None = None
+        self._asynchronous = False
 
     @property
     def name(self) -> str:
@@ -57,7 +59,7 @@ class Turn:
 
     @property
     def report(self) -> TurnReport | None:
-        """What the turn did; None before its call was answered."""
+        """What the turn did; None before its call was answered, a stream to its end."""
         return None if self._settled is None else self._settled.report
 
     def __enter__(self) -> Turn:
@@ -77,6 +79,33 @@ class Turn:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        try:
+            if self._stream is not None and not self._asynchronous:
+                self._finish(self._stream, error)
+        finally:
+            self._leave(kind)
+
+    async def afinish(self, error: BaseException | None) -> None:
+        """Ends the turn's stream as leaving the turn does, without blocking the loop."""
+        if self._stream is None:
+            return
+        if not self._asynchronous:
+            await in_thread(self._finish, self._stream, error)
+        elif isinstance(error, Exception | None):
+            with _beside(error):
+                await self._stream.afinish()
+        else:
+            await self._stream.aclose()
+
+    def _finish(self, stream: Stream, error: BaseException | None) -> None:
+        """Reads what is left of a stream, for it is paid for; an interrupt does not wait for it."""
+        if isinstance(error, Exception | None):
+            with _beside(error):
+                stream.finish()
+        else:
+            stream.close()
+
+    def _leave(self, kind: type[BaseException] | None) -> None:
         if self._token is not None:
             try:
                 _ambient.reset(self._token)
@@ -100,23 +129,43 @@ class Turn:
 
     def call(self, arguments: Mapping[str, Any]) -> Any:
         """The managed call; `arguments` are those of litellm.completion."""
-        with work(), self._dispatcher.closing.under_way():
+        with self._working() as held:
             step = self._prepare(arguments)
             if isinstance(step, Settled):
                 return self._answer(step)
             with _unmanaged():
                 outcome = provider.send(step.arguments)
+            if isinstance(outcome, provider.Flowing):
+                return self._flowing(step, outcome, held)
             return self._answer(self._dispatcher.settle(step, outcome))
 
     async def acall(self, arguments: Mapping[str, Any]) -> Any:
         """The managed call; `arguments` are those of litellm.acompletion."""
-        with work(), self._dispatcher.closing.under_way():
-            step = await _in_thread(self._prepare, arguments, undo=self._dispatcher.withdraw)
+        self._asynchronous = True
+        with self._working() as held:
+            step = await in_thread(self._prepare, arguments, undo=self._dispatcher.withdraw)
             if isinstance(step, Settled):
                 return self._answer(step)
             with _unmanaged():
                 outcome = await provider.asend(step.arguments)
-            return self._answer(await _in_thread(self._dispatcher.settle, step, outcome))
+            if isinstance(outcome, provider.Flowing):
+                return self._flowing(step, outcome, held)
+            return self._answer(await in_thread(self._dispatcher.settle, step, outcome))
+
+    @contextmanager
+    def _working(self) -> Iterator[ExitStack]:
+        """A piece of work, which goes on for as long as somebody holds what is yielded."""
+        with work() as name, ExitStack() as held:
+            held.enter_context(going_on(name))
+            held.enter_context(self._dispatcher.closing.under_way())
+            yield held
+
+    def _flowing(self, step: Ready, flow: provider.Flowing, held: ExitStack) -> Stream:
+        def settle(error: BaseException) -> None:
+            self._settled = self._dispatcher.settle(step, flow.outcome(error))
+
+        self._stream = Stream(flow, settle, held.pop_all())
+        return self._stream
 
     def refused(self, error: ContextError) -> None:
         """Told of a call in the turn that was refused before anything left."""
@@ -138,6 +187,7 @@ class Turn:
                     name=self.name,
                 )
             self._taken = True
+            self._streamed = call.streamed
         try:
             return self._dispatcher.prepare(self._turning, call)
         except BaseException:
@@ -146,7 +196,19 @@ class Turn:
 
     def _answer(self, settled: Settled) -> Any:
         self._settled = settled
-        return settled.response
+        if not self._streamed:
+            return settled.response
+        return Stream(Replay(provider.chunks_of(settled.response)), lambda _: None, ExitStack())
+
+
+@contextmanager
+def _beside(error: BaseException | None) -> Iterator[None]:
+    """What fails beside an error that is on its way does not take its place."""
+    try:
+        yield
+    except ContextError:
+        if error is None:
+            raise
 
 
 @contextmanager
@@ -162,27 +224,3 @@ def _unmanaged() -> Iterator[None]:
 def _read(arguments: Mapping[str, Any]) -> ModelCall:
     provider.check_settings()
     return read_call(arguments, response_format=provider.response_schema(arguments.get("response_format")))
-
-
-async def _in_thread(function: Callable[..., T], *args: Any, undo: Callable[[T], None] | None = None) -> T:
-    """Runs what may block. A cancelled task still waits for it, and for `undo` of its result, however often it is
-    cancelled meanwhile, so that the journal is never left in the middle."""
-    import asyncio  # it takes longer to load than all of the session, and most sessions do without
-
-    def start(function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
-        # No task of its own: a loop that ends cancels every task, and what the thread did would be lost.
-        return asyncio.get_running_loop().run_in_executor(None, partial(copy_context().run, function, *args))
-
-    async def finish(running: asyncio.Future[Any]) -> None:
-        while not running.done():
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait([running])
-
-    running = start(function, *args)
-    try:
-        return cast(T, await asyncio.shield(running))
-    except asyncio.CancelledError:
-        await finish(running)
-        if undo is not None and running.exception() is None:
-            await finish(start(undo, running.result()))
-        raise

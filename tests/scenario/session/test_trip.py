@@ -153,9 +153,7 @@ async def test_a_coroutine_is_managed_too(session: ContextSession, upstream: Ups
     assert (turn.replayed, again.replayed, len(upstream.requests)) == (False, True, 1)
 
 
-@pytest.mark.parametrize(
-    ("argument", "value"), [("stream", True), ("fallbacks", ["openai/gpt-4"]), ("caching", True), ("model", "")]
-)
+@pytest.mark.parametrize(("argument", "value"), [("fallbacks", ["openai/gpt-4"]), ("caching", True), ("model", "")])
 def test_what_would_escape_the_journal_is_refused(
     session: ContextSession, upstream: Upstream, argument: str, value: Any
 ) -> None:

@@ -34,8 +34,39 @@ def completion(content: str | None = "yes", **message: Any) -> bytes:
     ).encode()
 
 
+def events(
+    *pieces: str, finish: str | None = "stop", usage: bool = True, done: bool = True, tool: str = ""
+) -> list[bytes]:
+    """A streamed answer, event by event. `tool` is the name of a tool that is called with the pieces' text."""
+
+    def chunk(delta: dict[str, Any], finish: str | None = None, **more: Any) -> bytes:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        document = {
+            "id": "chatcmpl-1",
+            "object": "chat.completion.chunk",
+            "created": 1_700_000_000,
+            "model": "gpt-4o-2024-08-06",
+            "choices": [choice],
+            **more,
+        }
+        return b"data: " + json.dumps(document).encode() + b"\n\n"
+
+    found = [chunk({"role": "assistant", "content": None if tool else ""})]
+    for at, piece in enumerate(pieces):
+        call = {"index": 0, "function": {"arguments": piece}}
+        if tool and not at:
+            call |= {"id": "call_1", "type": "function", "function": {"name": tool, "arguments": piece}}
+        found.append(chunk({"tool_calls": [call]} if tool else {"content": piece}))
+    if finish is not None:
+        found.append(chunk({}, finish))
+    if usage:
+        found.append(chunk({}, choices=[], usage={"prompt_tokens": 10, "completion_tokens": 7, "total_tokens": 17}))
+    return [*found, b"data: [DONE]\n\n"] if done else found
+
+
 class Upstream:
-    """`status`, `headers` and `body` are what it answers; `reset` ends the connection instead; `hold` is called between
+    """`events`, where there are any, are streamed instead of `body`, with a call of `between` before each, and the
+    connection is reset after them where `cut`. `status`, `headers` and `body` are what it answers; `reset` ends the connection instead; `hold` is called between
     receiving a request and answering it; `trickle` is the part, `head` or `body`, from which on the answer comes
     slowly, byte by byte."""
 
@@ -43,6 +74,9 @@ class Upstream:
         self.status = 200
         self.headers: dict[str, str] = {}
         self.body = completion()
+        self.events: list[bytes] = []
+        self.between: Callable[[], None] = lambda: None
+        self.cut = False
         self.reset = False
         self.trickle = ""
         self.hold: Callable[[], None] = lambda: None
@@ -83,10 +117,10 @@ class Upstream:
         self.requests.append(json.loads(handler.rfile.read(int(handler.headers["content-length"]))))
         self.hold()
         if self.reset:
-            linger = struct.pack("ii", 1, 0)
-            handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-            handler.close_connection = True
-            handler.connection.shutdown(socket.SHUT_RDWR)
+            _reset(handler)
+            return
+        if self.events and self.status == 200:
+            self._stream(handler)
             return
         if self.trickle == "head":
             handler.wfile = _Slow(handler.wfile)
@@ -98,6 +132,27 @@ class Upstream:
         if self.trickle == "body":
             handler.wfile = _Slow(handler.wfile)
         handler.wfile.write(self.body)
+
+    def _stream(self, handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.send_header("content-type", "text/event-stream")
+        handler.send_header("transfer-encoding", "chunked")
+        handler.end_headers()
+        with contextlib.suppress(OSError):  # nobody reads any more
+            for event in self.events:
+                self.between()
+                handler.wfile.write(f"{len(event):x}\r\n".encode() + event + b"\r\n")
+                handler.wfile.flush()
+            if self.cut:
+                _reset(handler)
+            else:
+                handler.wfile.write(b"0\r\n\r\n")
+
+
+def _reset(handler: BaseHTTPRequestHandler) -> None:
+    handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    handler.close_connection = True
+    handler.connection.shutdown(socket.SHUT_RDWR)
 
 
 class _Slow(io.BufferedIOBase):

@@ -14,6 +14,7 @@ import itertools
 import os
 import platform
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,22 +22,38 @@ from pathlib import Path
 from typing import Final
 
 _UNKNOWN: Final = "0"
+_lock: Final = threading.Lock()
 _numbers: Final = itertools.count(1)
-_working: Final[set[str]] = set()
+_working: Final[Counter[str]] = Counter()
+"""How many spans each piece of work is in; none where it has ended."""
 _work: Final[ContextVar[str]] = ContextVar("mn_work", default="")
 
 
 @contextmanager
-def work() -> Iterator[None]:
-    """A piece of work: what is claimed inside, in this context and its copies, is held by it and by nothing else."""
+def work() -> Iterator[str]:
+    """A piece of work: what is claimed inside, in this context and its copies, is held by it and by nothing else.
+    Answers its name."""
     name = f"w{next(_numbers)}"
-    _working.add(name)
     token = _work.set(name)
+    try:
+        with going_on(name):
+            yield name
+    finally:
+        _work.reset(token)
+
+
+@contextmanager
+def going_on(name: str) -> Iterator[None]:
+    """A span in which a piece of work has not ended, whatever thread or context it goes on in."""
+    with _lock:
+        _working[name] += 1
     try:
         yield
     finally:
-        _work.reset(token)
-        _working.discard(name)
+        with _lock:
+            _working[name] -= 1
+            if not _working[name]:
+                del _working[name]
 
 
 def own_holder() -> str:

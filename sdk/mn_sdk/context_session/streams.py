@@ -1,0 +1,170 @@
+"""A managed answer that is read as it comes: chunks pass through, and what they add up to is settled at the end.
+
+The whole answer is made durable when its last chunk has come, and written back, exactly as one that came at once. A
+stream that breaks, is closed early, or ends without the provider's word that it is complete leaves a call whose outcome
+is unknown: something was billed, and nobody holds all of it (invariant 10). A stored answer is replayed as a stream.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, suppress
+from types import TracebackType
+from typing import Any, Protocol
+
+from mn_contract.errors import ContextError
+from mn_sdk.context_session.threads import in_thread
+
+
+class Flow(Protocol):
+    """A provider's answer while it comes."""
+
+    def read(self) -> Any:
+        """The next chunk. Raises StopIteration at the end, and whatever breaks the stream."""
+
+    async def aread(self) -> Any:
+        """As `read`; raises StopAsyncIteration at the end."""
+
+    def close(self) -> None:
+        """Lets go of the connection."""
+
+    async def aclose(self) -> None:
+        """As `close`."""
+
+
+class StreamClosed(Exception):
+    """The reader closed a stream before its end."""
+
+
+class Stream:
+    """A managed stream, for `for` or `async for`: read it to its end, or close it. Chunks are litellm's.
+
+    Reading raises what the call raises: AmbiguousInvocation where the stream breaks, UnusableResponse where what came
+    adds up to no answer. The end of a turn reads the rest.
+    """
+
+    def __init__(self, flow: Flow, settle: Callable[[BaseException], None], held: ExitStack) -> None:
+        """`settle` makes durable what became of the call that an error has ended, be it that of the end, and raises
+        what the call raises. `held` is closed with it."""
+        self._flow = flow
+        self._settle = settle
+        self._held = held
+        self._waiting: deque[Any] = deque()
+        self._lock = threading.Lock()
+        self._open = True
+        self._hidden_params: dict[str, Any] = {}
+        """litellm's streams have it: a Router writes there, and wraps what has none for asynchronous readers only."""
+
+    def __iter__(self) -> Stream:
+        return self
+
+    def __next__(self) -> Any:
+        return self._waiting.popleft() if self._waiting else self._read()
+
+    def __aiter__(self) -> Stream:
+        return self
+
+    async def __anext__(self) -> Any:
+        return self._waiting.popleft() if self._waiting else await self._aread()
+
+    def finish(self) -> None:
+        """Reads the rest, which stays there to be read."""
+        with suppress(StopIteration):
+            while True:
+                self._waiting.append(self._read())
+
+    async def afinish(self) -> None:
+        """As `finish`."""
+        with suppress(StopAsyncIteration):
+            while True:
+                self._waiting.append(await self._aread())
+
+    def close(self) -> None:
+        """Ends the stream. A call of which something was not read by then is AMBIGUOUS. Idempotent."""
+        if self._ends():
+            self._flow.close()
+            with suppress(ContextError):
+                self._end(StreamClosed())
+
+    async def aclose(self) -> None:
+        """As `close`."""
+        if self._ends():
+            await self._flow.aclose()
+            with suppress(ContextError):
+                await in_thread(self._end, StreamClosed())
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Stream:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __del__(self) -> None:
+        if self._open:  # a collector may run while this very thread holds a lock of the journal's
+            with suppress(RuntimeError):  # the interpreter ends, and with it whoever holds the call
+                threading.Thread(target=Stream.close, args=(self,), name="mn-stream", daemon=True).start()
+
+    def _read(self) -> Any:
+        if not self._open:
+            raise StopIteration
+        try:
+            return self._flow.read()
+        except BaseException as error:
+            if self._ends():
+                self._end(error)
+            raise
+
+    async def _aread(self) -> Any:
+        if not self._open:
+            raise StopAsyncIteration
+        try:
+            return await self._flow.aread()
+        except BaseException as error:
+            if self._ends():
+                await in_thread(self._end, error)
+            raise
+
+    def _ends(self) -> bool:
+        """Whether the stream's end is the caller's to settle: once."""
+        with self._lock:
+            ours, self._open = self._open, False
+        return ours
+
+    def _end(self, error: BaseException) -> None:
+        with self._held:
+            self._settle(error)
+
+
+class Replay:
+    """A flow of what is there already."""
+
+    def __init__(self, chunks: Iterable[Any]) -> None:
+        self._chunks = iter(chunks)
+
+    def read(self) -> Any:
+        """See Flow."""
+        return next(self._chunks)
+
+    async def aread(self) -> Any:
+        """See Flow."""
+        for chunk in self._chunks:
+            return chunk
+        raise StopAsyncIteration
+
+    def close(self) -> None:
+        """See Flow."""
+
+    async def aclose(self) -> None:
+        """See Flow."""

@@ -1,0 +1,295 @@
+"""Answers that are read as they come: durable at their end, replayed, and unknown where they break (invariant 10)."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import openai
+import pytest
+
+from mn_contract.errors import AmbiguousInvocation, InvalidInput, InvocationInFlight, UnmanagedCall
+from mn_contract.invocations import State
+from mn_sdk.context_session import AsyncContextSession, ContextSession, provider
+from tests.scenario.session.test_outcomes import MESSAGES, state
+from tests.scenario.session.upstream import Upstream, completion, events
+
+litellm = provider.load()
+PIECES = ("one ", "two ", "three")
+
+
+def streamed(session: ContextSession, upstream: Upstream, **more: Any) -> Any:
+    return session.complete("d", **{"messages": MESSAGES, **upstream.arguments, "stream": True, **more})
+
+
+async def _read(session: ContextSession, upstream: Upstream, **more: Any) -> list[Any]:
+    stream = await session.acomplete("d", messages=MESSAGES, stream=True, **{**upstream.arguments, **more})
+    return [chunk async for chunk in stream]
+
+
+def read(session: ContextSession, upstream: Upstream, **more: Any) -> list[Any]:
+    return list(streamed(session, upstream, **more))
+
+
+def aread(session: ContextSession, upstream: Upstream, **more: Any) -> list[Any]:
+    return asyncio.run(_read(session, upstream, **more))
+
+
+both = pytest.mark.parametrize("read", [read, aread])
+
+
+def text(chunks: list[Any]) -> str:
+    return "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+
+
+@both
+def test_a_stream_is_passed_through_and_durable_at_its_end(
+    session: ContextSession, upstream: Upstream, read: Callable[..., list[Any]]
+) -> None:
+    upstream.events = events(*PIECES)
+    chunks = read(session, upstream)
+    assert text(chunks) == "one two three"
+    assert len(chunks) > len(PIECES)
+    assert chunks[-1].choices[0].finish_reason == "stop"
+    assert state(session) is State.COMPLETED
+    newest = session.journal.invocations.newest("d")
+    assert newest is not None
+    assert newest.response is not None
+    stored = json.loads(newest.response)
+    assert stored["choices"][0]["message"]["content"] == "one two three"
+    assert stored["usage"]["prompt_tokens"] == 10
+    assert upstream.requests[0]["stream_options"] == {"include_usage": True}
+
+
+@both
+def test_a_stored_answer_is_replayed_as_a_stream_and_a_streamed_one_at_once(
+    session: ContextSession, upstream: Upstream, read: Callable[..., list[Any]]
+) -> None:
+    """How an answer is read is no part of what was asked."""
+    upstream.events = events(*PIECES)
+    read(session, upstream)
+    assert text(read(session, upstream)) == "one two three"
+    whole = session.complete("d", messages=MESSAGES, **upstream.arguments)
+    assert whole.choices[0].message.content == "one two three"
+    assert len(upstream.requests) == 1
+    upstream.events = []
+    upstream.body = completion("at once")
+    session.complete("e", messages=MESSAGES, **upstream.arguments)
+    assert text(list(session.complete("e", messages=MESSAGES, stream=True, **upstream.arguments))) == "at once"
+    assert len(upstream.requests) == 2
+
+
+@both
+def test_tool_calls_are_streamed_and_replayed(
+    session: ContextSession, upstream: Upstream, read: Callable[..., list[Any]]
+) -> None:
+    upstream.events = events('{"city": ', '"Rome"}', finish="tool_calls", tool="weather")
+    for _ in range(2):
+        calls = [call for chunk in read(session, upstream) for call in chunk.choices[0].delta.tool_calls or ()]
+        assert "".join(call.function.arguments for call in calls) == '{"city": "Rome"}'
+        assert calls[0].function.name == "weather"
+    assert len(upstream.requests) == 1
+
+
+def test_usage_is_a_last_chunk_for_those_who_ask_and_is_never_made_up(
+    session: ContextSession, upstream: Upstream
+) -> None:
+    upstream.events = events(*PIECES)
+    chunks = list(streamed(session, upstream, stream_options={"include_usage": True}))
+    assert chunks[-1].usage.prompt_tokens == 10
+    assert not chunks[-1].choices
+    upstream.events = events(*PIECES, usage=False)
+    list(session.complete("e", messages=MESSAGES, stream=True, **upstream.arguments))
+    newest = session.journal.invocations.newest("e")
+    assert newest is not None
+    assert "usage" not in json.loads(newest.response or b"")
+
+
+@both
+@pytest.mark.parametrize(
+    "cut",
+    [
+        {"finish": None, "usage": False, "done": False},
+        {"finish": None, "usage": False},
+        {"finish": None, "usage": True},
+    ],
+)
+@pytest.mark.parametrize("reset", [False, True])
+def test_a_stream_without_a_finish_reason_is_ambiguous(
+    session: ContextSession, upstream: Upstream, read: Callable[..., list[Any]], cut: dict[str, Any], reset: bool
+) -> None:
+    upstream.events, upstream.cut = events(*PIECES, **cut), reset
+    for _ in range(2):
+        with pytest.raises(AmbiguousInvocation):
+            read(session, upstream)
+    assert state(session) is State.AMBIGUOUS
+    assert len(upstream.requests) == 1
+
+
+@both
+def test_a_stream_that_is_cut_behind_its_finish_reason_is_an_answer(
+    session: ContextSession, upstream: Upstream, read: Callable[..., list[Any]]
+) -> None:
+    upstream.events, upstream.cut = events(*PIECES, usage=False, done=False), False
+    assert text(read(session, upstream)) == "one two three"
+    assert state(session) is State.COMPLETED
+
+
+@both
+def test_an_error_within_a_stream_is_ambiguous(
+    session: ContextSession, upstream: Upstream, read: Callable[..., list[Any]]
+) -> None:
+    upstream.events = [*events("one ", finish=None, usage=False, done=False), b'data: {"error": {"message": "no"}}\n\n']
+    with pytest.raises(AmbiguousInvocation):
+        read(session, upstream)
+    assert state(session) is State.AMBIGUOUS
+
+
+@both
+def test_a_stream_that_is_declined_was_not_executed(
+    session: ContextSession, upstream: Upstream, read: Callable[..., list[Any]]
+) -> None:
+    upstream.status, upstream.body = 429, b'{"error": {"message": "no"}}'
+    with pytest.raises(openai.OpenAIError):
+        read(session, upstream)
+    assert state(session) is State.FAILED_DEFINITE
+    assert len(upstream.requests) == 1
+
+
+@both
+def test_a_stream_that_hangs_is_ambiguous_when_the_time_is_up(
+    session: ContextSession, upstream: Upstream, read: Callable[..., list[Any]]
+) -> None:
+    go_on = threading.Event()
+    pieces = iter([True])
+    upstream.events = events(*PIECES)
+    upstream.between = lambda: None if next(pieces, False) else go_on.wait(30) and None
+    with pytest.raises(AmbiguousInvocation):
+        read(session, upstream, timeout=0.5)
+    go_on.set()
+    assert state(session) is State.AMBIGUOUS
+
+
+def test_a_stream_that_is_closed_early_is_ambiguous(session: ContextSession, upstream: Upstream) -> None:
+    upstream.events = events(*PIECES)
+    with streamed(session, upstream) as stream:
+        next(stream)
+        with pytest.raises(InvocationInFlight):  # it is under way
+            streamed(session, upstream)
+    assert state(session) is State.AMBIGUOUS
+    assert list(stream) == []
+    stream.close()
+    with pytest.raises(AmbiguousInvocation):
+        streamed(session, upstream)
+
+
+def test_a_stream_that_nobody_holds_any_more_lets_go_of_its_call(session: ContextSession, upstream: Upstream) -> None:
+    upstream.events = events(*PIECES)
+    stream = streamed(session, upstream)
+    next(stream)
+    del stream
+    gc.collect()
+    for thread in threading.enumerate():
+        if thread.name == "mn-stream":
+            thread.join(10)
+    assert state(session) is State.AMBIGUOUS
+
+
+def test_the_end_of_a_turn_reads_the_rest(session: ContextSession, upstream: Upstream) -> None:
+    """What was paid for is kept, whatever the reader does; what was not read stays there to be read."""
+    upstream.events = events(*PIECES)
+    with session.turn("d") as turn:
+        stream = litellm.completion(messages=MESSAGES, stream=True, **upstream.arguments)
+        first = next(stream)
+        assert turn.report is None
+    assert turn.report is not None
+    assert state(session) is State.COMPLETED
+    assert text([first, *stream]) == "one two three"
+
+
+def test_a_readers_error_does_not_lose_what_was_paid_for(session: ContextSession, upstream: Upstream) -> None:
+    upstream.events = events(*PIECES)
+    with pytest.raises(ZeroDivisionError), session.turn("d"):
+        for _ in litellm.completion(messages=MESSAGES, stream=True, **upstream.arguments):
+            raise ZeroDivisionError
+    assert state(session) is State.COMPLETED
+
+
+def test_an_interrupt_does_not_wait_for_the_rest(session: ContextSession, upstream: Upstream) -> None:
+    upstream.events = events(*PIECES)
+    with pytest.raises(KeyboardInterrupt), session.turn("d"):
+        for _ in litellm.completion(messages=MESSAGES, stream=True, **upstream.arguments):
+            raise KeyboardInterrupt
+    assert state(session) is State.AMBIGUOUS
+
+
+def test_the_end_of_an_asynchronous_turn_reads_the_rest(session: ContextSession, upstream: Upstream) -> None:
+    upstream.events = events(*PIECES)
+    shell = AsyncContextSession.__new__(AsyncContextSession)
+    shell.session = session
+
+    async def main() -> list[Any]:
+        async with shell.turn("d"):
+            stream = await litellm.acompletion(messages=MESSAGES, stream=True, **upstream.arguments)
+            first = await anext(stream)
+        assert state(session) is State.COMPLETED
+        return [first, *[chunk async for chunk in stream]]
+
+    assert text(asyncio.run(main())) == "one two three"
+
+
+def test_a_cancelled_reader_leaves_an_unknown_call(session: ContextSession, upstream: Upstream) -> None:
+    go_on = threading.Event()
+    pieces = iter([True, True])
+    upstream.events = events(*PIECES)
+    upstream.between = lambda: None if next(pieces, False) else go_on.wait(30) and None
+
+    async def main() -> None:
+        task = asyncio.create_task(_read(session, upstream))
+        while not upstream.requests:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    go_on.set()
+    assert state(session) is State.AMBIGUOUS
+
+
+def test_a_session_that_is_closed_meanwhile_lets_a_stream_end(
+    open_session: Callable[..., ContextSession], upstream: Upstream
+) -> None:
+    session = open_session()
+    upstream.events = events(*PIECES)
+    stream = streamed(session, upstream)
+    next(stream)
+    session.close()
+    list(stream)
+    assert state(open_session()) is State.COMPLETED
+
+
+def test_a_second_call_beside_a_stream_is_refused(session: ContextSession, upstream: Upstream) -> None:
+    upstream.events = events(*PIECES)
+    with session.turn("d"):
+        litellm.completion(messages=MESSAGES, stream=True, **upstream.arguments)
+        with pytest.raises(UnmanagedCall):
+            litellm.completion(messages=MESSAGES, stream=True, **upstream.arguments)
+    assert len(upstream.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"), [("stream", "yes"), ("stream", 1), ("stream_options", "usage"), ("n", 2)]
+)
+def test_a_stream_that_cannot_be_managed_is_refused(
+    session: ContextSession, upstream: Upstream, argument: str, value: object
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        streamed(session, upstream, **{argument: value})
+    assert refused.value.detail["field"] == argument
+    assert upstream.requests == []
