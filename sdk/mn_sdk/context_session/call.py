@@ -20,7 +20,7 @@ from mn_tokens import check_request
 
 _OVERRIDING: Final = (
     "messages", "model", "tools", "functions", "tool_choice", "function_call", "response_format", "max_tokens",
-    "max_completion_tokens", "max_output_tokens", "input", "prompt", "extra_body", *REFUSED,
+    "max_completion_tokens", "max_output_tokens", "input", "prompt", "extra_body", "stream", "n", *REFUSED,
 )  # fmt: skip
 """What `extra_body` cannot hold: it is laid over the request that was counted."""
 _OUTPUT: Final = ("max_tokens", "max_completion_tokens")

@@ -64,6 +64,10 @@ async def _acall(entry: Any, arguments: dict[str, Any], *, stream: bool) -> None
         _ = [chunk async for chunk in answer]
 
 
+def _acalled(entry: Any, arguments: dict[str, Any], *, stream: bool) -> None:
+    asyncio.run(_acall(entry, arguments, stream=stream))
+
+
 @pytest.mark.filterwarnings("ignore")  # the router's own, where it is made
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
@@ -86,10 +90,8 @@ def test_a_call_that_fails_was_sent_once(
         else:
             server.events, server.cut = events("one", finish=None, usage=False, done=False), True
     entry, arguments = way(upstream, second)
+    call = _acalled if asynchronous else _call
     with session.turn("d"), pytest.raises(Exception):  # noqa: B017 - a router wraps what it meets
-        if asynchronous:
-            asyncio.run(_acall(entry, arguments, stream=stream))
-        else:
-            _call(entry, arguments, stream=stream)
+        call(entry, arguments, stream=stream)
     assert len(upstream.requests) + len(second.requests) == 1
     assert state(session) is (State.FAILED_DEFINITE if failure == "429" else State.AMBIGUOUS)

@@ -211,19 +211,23 @@ def test_the_end_of_a_turn_reads_the_rest(session: ContextSession, upstream: Ups
     assert text([first, *stream]) == "one two three"
 
 
+def broken_off(session: ContextSession, upstream: Upstream, error: BaseException) -> None:
+    with session.turn("d"):
+        for _ in litellm.completion(messages=MESSAGES, stream=True, **upstream.arguments):
+            raise error
+
+
 def test_a_readers_error_does_not_lose_what_was_paid_for(session: ContextSession, upstream: Upstream) -> None:
     upstream.events = events(*PIECES)
-    with pytest.raises(ZeroDivisionError), session.turn("d"):
-        for _ in litellm.completion(messages=MESSAGES, stream=True, **upstream.arguments):
-            raise ZeroDivisionError
+    with pytest.raises(ZeroDivisionError):
+        broken_off(session, upstream, ZeroDivisionError())
     assert state(session) is State.COMPLETED
 
 
 def test_an_interrupt_does_not_wait_for_the_rest(session: ContextSession, upstream: Upstream) -> None:
     upstream.events = events(*PIECES)
-    with pytest.raises(KeyboardInterrupt), session.turn("d"):
-        for _ in litellm.completion(messages=MESSAGES, stream=True, **upstream.arguments):
-            raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        broken_off(session, upstream, KeyboardInterrupt())
     assert state(session) is State.AMBIGUOUS
 
 

@@ -66,9 +66,9 @@ def events(
 
 class Upstream:
     """`events`, where there are any, are streamed instead of `body`, with a call of `between` before each, and the
-    connection is reset after them where `cut`. `status`, `headers` and `body` are what it answers; `reset` ends the connection instead; `hold` is called between
-    receiving a request and answering it; `trickle` is the part, `head` or `body`, from which on the answer comes
-    slowly, byte by byte."""
+    connection is reset after them where `cut`. `status`, `headers` and `body` are what it answers; `reset` ends the
+    connection instead; `hold` is called between receiving a request and answering it; `trickle` is the part, `head` or
+    `body`, from which on the answer comes slowly, byte by byte."""
 
     def __init__(self) -> None:
         self.status = 200
