@@ -23,7 +23,7 @@ STEERING: Final = frozenset({
 """Arguments that steer the sending and are no part of what is asked; credentials are among them."""
 
 PRIVATE: Final = "_"
-"""How the names begin of what litellm's layers, such as a Router, tell each other. It is never sent to a provider, and is
+"""How names begin of what litellm's layers, such as a Router, tell each other. It never goes to a provider, and is
 of no use to our own send, so it is dropped."""
 
 DROPPED: Final = frozenset({"request_timeout", "logger_fn", "retry_policy", "retry_strategy"})
