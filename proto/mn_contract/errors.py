@@ -88,10 +88,13 @@ class NeedsPartition(ContextError):
 
     REASONS = ("NEEDS_PARTITION",)
 
-    def __init__(self, message: str, *, detail: dict[str, Any]) -> None:
-        # `reason` is also a key of the detail (DESIGN section 4), so it cannot travel as a keyword.
-        super().__init__(message)
-        self.detail = detail
+    def __init__(self, message: str | dict[str, Any], *, detail: dict[str, Any] | None = None) -> None:
+        # `reason` is also a key of the detail, so it is no keyword. Programs raise it with the detail alone.
+        told = message if detail is None and isinstance(message, dict) else detail or {}
+        super().__init__(
+            message if isinstance(message, str) else f"the decision needs to be split ({told.get('reason')})"
+        )
+        self.detail = told
 
 
 class ContextBudgetExceeded(ContextError):

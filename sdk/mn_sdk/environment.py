@@ -16,3 +16,14 @@ def auth_token(environment: Mapping[str, str] | None = None) -> str | None:
     """MN_CONTEXT_AUTH_TOKEN: the bearer that is sent to the engine; None where none is."""
     env = os.environ if environment is None else environment
     return env.get("MN_CONTEXT_AUTH_TOKEN", "").strip() or None
+
+
+def model_settings(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The model that is called where a program names none, as arguments of litellm: MN_LLM_MODEL, MN_LLM_API_BASE and
+    MN_LLM_API_KEY, or the same with LITELLM in the place of MN_LLM. Only what is set."""
+    env = os.environ if environment is None else environment
+    found = {
+        name.lower(): env.get(f"MN_LLM_{name}") or env.get(f"LITELLM_{name}")
+        for name in ("MODEL", "API_BASE", "API_KEY")
+    }
+    return {name: value for name, value in found.items() if value}

@@ -6,6 +6,7 @@ the number rests on.
 """
 
 from mn_tokens.count import check_request, count
+from mn_tokens.limits import ModelLimits, model_limits
 from mn_tokens.values import Count, Part
 
-__all__ = ["Count", "Part", "check_request", "count"]
+__all__ = ["Count", "ModelLimits", "Part", "check_request", "count", "model_limits"]

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 from mn.context.working.v1 import packet_pb2
 from mn_contract.canonical import encoded
-from mn_contract.errors import InvalidInput, NeedsPartition
+from mn_contract.errors import NeedsPartition
 from mn_contract.limits import PACKET_BUDGET_BYTES_MAX, PACKET_BUDGET_BYTES_MIN
 from mn_sdk.context_session.assemble import Form, Recalled
 from mn_sdk.context_session.call import ModelCall
@@ -87,17 +87,19 @@ class Admission:
             rounds=rounds,
         )
 
+    def least(self) -> Mapping[str, Any]:
+        """The request at its smallest: with what is required of it and of the record, as far as a packet holds that."""
+        required, _ = self._required()
+        return self._request(required or Recalled(), frozenset(self.form.droppable))
+
+    def count(self, request: Mapping[str, Any]) -> Count:
+        """The tokens of a request of this call's model."""
+        return self.counter(request, self.call.model)
+
     @property
     def input_budget(self) -> int:
-        """Tokens that the request may take. A call that allows more output than the policy reserves gets less input."""
-        policy = self.policy
-        budget = policy.window_tokens - max(policy.output_tokens, self.call.output_tokens) - policy.safety_tokens
-        if budget <= 0:
-            raise InvalidInput(
-                f"max_tokens of {self.call.output_tokens} leaves no input in a window of {policy.window_tokens}",
-                field="max_tokens",
-            )
-        return budget
+        """Tokens that the request may take."""
+        return self.policy.budget_of(self.call.model, output_tokens=self.call.output_tokens)
 
     def _left_out(self, recalled: Recalled, left_out: frozenset[str], limit: int) -> frozenset[str]:
         """`left_out` without the keys that fit beside `recalled` into `limit` tokens, in the caller's order.
@@ -153,11 +155,13 @@ class Admission:
         return int(self.policy.packet_target * self.input_budget)
 
     def _sized(self, recalled: Recalled, left_out: frozenset[str]) -> Count:
-        messages = self.form.messages(recalled, left_out)
-        return self.counter({**self.call.asked, "messages": messages}, self.call.model)
+        return self.count(self._request(recalled, left_out))
+
+    def _request(self, recalled: Recalled, left_out: frozenset[str]) -> Mapping[str, Any]:
+        return {**self.call.asked, "messages": self.form.messages(recalled, left_out)}
 
     def _text_tokens(self, text: str) -> int:
-        return self.counter({"messages": [{"role": "user", "content": text}]}, self.call.model).tokens
+        return self.count({"messages": [{"role": "user", "content": text}]}).tokens
 
     def _saving(self, name: str) -> int:
         """Tokens that leaving this key out saves: its own, less those of its name among what was left out."""
@@ -178,7 +182,7 @@ class Admission:
             self._oversize_records(required, beside),
             splits=splits,
             fits=lambda part: self._holds(part, beside),
-            window=self.policy.window_tokens,
+            window=self.policy.window_of(self.call.model),
             input_budget=self.input_budget,
             more={**told, **more},
         )
@@ -212,8 +216,7 @@ class Admission:
 
     def _sized_with(self, names: Sequence[str], recalled: Recalled) -> Count:
         """The request, its object cut down to these keys."""
-        messages = self.form.only(names).messages(recalled)
-        return self.counter({**self.call.asked, "messages": messages}, self.call.model)
+        return self.count({**self.call.asked, "messages": self.form.only(names).messages(recalled)})
 
     def _enriched(self, error: NeedsPartition, left_out: frozenset[str]) -> NeedsPartition:
         count = self._sized(Recalled(), left_out)

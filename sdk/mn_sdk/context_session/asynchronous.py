@@ -11,6 +11,7 @@ from mn.context.working.v1 import run_pb2
 from mn_contract.invocations import Attempt
 from mn_sdk.client import ArtifactRef
 from mn_sdk.context_session import provider
+from mn_sdk.context_session.capacity import Capacity
 from mn_sdk.context_session.policy import ContextPolicy
 from mn_sdk.context_session.session import ContextSession
 from mn_sdk.context_session.turn import Turn
@@ -66,6 +67,10 @@ class AsyncContextSession:
     async def complete(self, name: str, *, model: str, messages: Sequence[Any], **arguments: Any) -> Any:
         """See ContextSession.complete."""
         return await self.session.acomplete(name, model=model, messages=messages, **arguments)
+
+    async def capacity(self, request: Mapping[str, Any], **kwargs: Any) -> Capacity:
+        """See ContextSession.capacity."""
+        return await asyncio.to_thread(self.session.capacity, request, **kwargs)
 
     async def reconcile(self, name: str, **kwargs: Any) -> Attempt:
         """See ContextSession.reconcile."""

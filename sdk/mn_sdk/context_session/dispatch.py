@@ -22,6 +22,7 @@ from mn_sdk.context_session import explaining, provider
 from mn_sdk.context_session.admit import Admission, Admitted, Counter
 from mn_sdk.context_session.assemble import Form, read_form
 from mn_sdk.context_session.call import ModelCall
+from mn_sdk.context_session.capacity import Capacity, capacity_of
 from mn_sdk.context_session.closing import Closing
 from mn_sdk.context_session.decision import Turning
 from mn_sdk.context_session.documents import coverage_document
@@ -108,7 +109,7 @@ class Dispatcher:
         if not isinstance(outcome, Answered) or len(outcome.stored) > RESPONSE_BYTES_MAX:
             self._failed(ready.attempt, outcome)
         attempt = self.journal.invocations.respond(ready.attempt, outcome.stored, usable=True)
-        report = ready.report.with_write_back(self._write_back(attempt, ready.turning))
+        report = self._answered(ready.report, attempt, ready.turning)
         self.lifetime.check()
         return Settled(response=outcome.response, report=report, replayed=False)
 
@@ -139,28 +140,41 @@ class Dispatcher:
         response = provider.restore(attempt.response)
         kept = self.journal.notes.get(_REPORT, _report_name(attempt))
         report = TurnReport(name=turning.name, attempt=attempt.attempt) if kept is None else TurnReport.decode(kept)
-        reason = self._write_back(attempt, turning)
-        return Settled(response=response, report=report.with_write_back(reason), replayed=True)
+        return Settled(response=response, report=self._answered(report, attempt, turning), replayed=True)
 
-    def _write_back(self, attempt: Attempt, turning: Turning) -> str:
-        return write_back(
+    def _answered(self, report: TurnReport, attempt: Attempt, turning: Turning) -> TurnReport:
+        """The report of an attempt whose response is durable, written back here."""
+        outstanding = write_back(
             attempt,
             turning.topics,
             invocations=self.journal.invocations,
             recorder=self.recorder,
             scope=self.scope,
         )
+        return report.answered(usage=provider.usage_of(attempt.response or b"{}"), written_back=outstanding)
 
     def _fingerprint(self, turning: Turning, call: ModelCall) -> str:
         """What a replay must be the same in. Roles are not in it: the journal finds a call for whoever bears those that
         it was made with."""
         return digest({"request": call.digest(), "decision": turning.identity()})
 
+    def capacity(self, turning: Turning, call: ModelCall) -> Capacity:
+        """What fits of a call, as it would be admitted now; nothing is claimed or sent."""
+        form = read_form(call.asked["messages"], turning.required_fields)
+        return capacity_of(self._admission(turning, call, form, {}))
+
     def _admit(self, turning: Turning, call: ModelCall, form: Form) -> tuple[Admitted, int]:
         """The call that fits, and how many source ranges of its packet were checked: all of them, once it is known."""
-        required = tuple(card for ref in turning.required_refs for card in self.recorder.cards_of(ref))
-
         asked: dict[str, packet_pb2.CompileRequest] = {}
+        admitted = self._admission(turning, call, form, asked).admit()
+        explaining.keep(self.journal.notes, admitted.packet, asked[admitted.packet.digest], self.scope.roles)
+        return admitted, verify(self.client, [item.card for item in admitted.packet.items])
+
+    def _admission(
+        self, turning: Turning, call: ModelCall, form: Form, asked: dict[str, packet_pb2.CompileRequest]
+    ) -> Admission:
+        """The admission of a call; `asked` gets the request of each packet, by its digest."""
+        required = tuple(card for ref in turning.required_refs for card in self.recorder.cards_of(ref))
         rotation = self.journal.cursor(turning.rotation) if turning.rotation else None
 
         def compile_packet(budget_bytes: int, *, named: bool = True) -> packet_pb2.Packet:
@@ -176,10 +190,7 @@ class Dispatcher:
             asked[packet.digest] = request
             return packet
 
-        admission = Admission(policy=self.policy, call=call, form=form, compile=compile_packet, counter=self.counter)
-        admitted = admission.admit()
-        explaining.keep(self.journal.notes, admitted.packet, asked[admitted.packet.digest], self.scope.roles)
-        return admitted, verify(self.client, [item.card for item in admitted.packet.items])
+        return Admission(policy=self.policy, call=call, form=form, compile=compile_packet, counter=self.counter)
 
     def _calls_max(self, turning: Turning) -> int | None:
         if self.policy.max_calls is None:
@@ -202,7 +213,7 @@ def _report(turning: Turning, attempt: Attempt, admitted: Admitted, verified: in
         attempt=attempt.attempt,
         model=admitted.call.model,
         request_sha256=admitted.call.digest(),
-        window=policy.window_tokens,
+        window=policy.window_of(admitted.call.model),
         input_budget=admitted.input_budget,
         tokens=count.tokens,
         margin=count.margin,

@@ -18,6 +18,17 @@ _REQUIRED: Final = {
 }
 
 
+_MANY: Final = 10**9
+COVERAGE_WIDEST: Final = {
+    "status": "degraded",
+    "relevant": _MANY,
+    "required": _MANY,
+    "stances": {name: {"considered": _MANY, "selected": _MANY} for name in ("supports", "opposes", "mixed", "neutral")},
+    "left": dict.fromkeys(("budget", "oversize", "served", "cap"), _MANY),
+}
+"""A coverage document that none is larger than."""
+
+
 def packet_documents(packet: packet_pb2.Packet) -> list[dict[str, Any]]:
     """A packet's documents, in its order."""
     return [card_document(item.card, required=_REQUIRED.get(item.role, "")) for item in packet.items]

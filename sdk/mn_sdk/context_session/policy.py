@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Final
 
 from mn_contract.errors import InvalidInput
 from mn_contract.limits import RUN_STORED_BYTES_MAX
-from mn_sdk.arguments import read_number, read_whole
+from mn_sdk.arguments import read_flag, read_number, read_whole
+
+_OUTPUT_TOKENS: Final = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,11 +17,12 @@ class ContextPolicy:
     """What a session allows itself. Tokens are the model's, bytes are bytes, seconds are seconds; None means no limit.
 
     `input_budget = window_tokens - output_tokens - safety_tokens` is what a request may take. `packet_target` is the
-    share of it that recalled records aim at. Non-final turns stop `final_call_reserve` calls before `max_calls`.
+    share of it that recalled records aim at. Non-final turns stop `final_call_reserve` calls before `max_calls`. With
+    `model_limits` a model whose limits litellm's table knows gets no more than they allow.
     """
 
     window_tokens: int = 16384
-    output_tokens: int = 2048
+    output_tokens: int = _OUTPUT_TOKENS
     safety_tokens: int = 512
     packet_target: float = 0.70
     counter_evidence_share: float = 0.20
@@ -27,6 +31,22 @@ class ContextPolicy:
     final_call_reserve: int = 0
     max_storage_bytes: int | None = None
     deadline_seconds: float | None = None
+    model_limits: bool = True
+
+    @classmethod
+    def for_model(cls, model: str, **settings: Any) -> ContextPolicy:
+        """A policy with the window of a model that litellm's table knows; `settings` are the other fields, and override
+        it. Raises InvalidInput where the table does not know the window."""
+        from mn_tokens import model_limits
+
+        limits = model_limits(model)
+        if limits is None or limits.input_tokens is None:
+            raise InvalidInput(
+                f"litellm's table knows no window of {model!r}: state it, as ContextPolicy(window_tokens=...)",
+                field="model",
+            )
+        output = {} if limits.output_tokens is None else {"output_tokens": min(_OUTPUT_TOKENS, limits.output_tokens)}
+        return cls(**{"window_tokens": limits.input_tokens, **output, **settings})
 
     def __post_init__(self) -> None:
         for name in ("window_tokens", "output_tokens", "safety_tokens", "final_call_reserve"):
@@ -45,10 +65,36 @@ class ContextPolicy:
                 f"{self.safety_tokens} for safety",
                 field="window_tokens",
             )
+        read_flag(self.model_limits, "model_limits")
         if self.deadline_seconds is not None and read_number(self.deadline_seconds, "deadline_seconds") <= 0:
             raise InvalidInput("deadline_seconds must be more than 0", field="deadline_seconds")
 
     @property
     def input_budget(self) -> int:
-        """Tokens that a complete request may take."""
+        """Tokens that a complete request may take, as far as the policy goes."""
         return self.window_tokens - self.output_tokens - self.safety_tokens
+
+    def window_of(self, model: str) -> int:
+        """The window that a call of a model has, in tokens."""
+        from mn_tokens import model_limits
+
+        limits = model_limits(model) if self.model_limits else None
+        known = None if limits is None else limits.input_tokens
+        return self.window_tokens if known is None else min(self.window_tokens, known)
+
+    def budget_of(self, model: str, *, output_tokens: int = 0) -> int:
+        """Tokens that a complete request of a model may take, where the call itself allows so much output: more than
+        the policy reserves leaves less input. Raises InvalidInput where it leaves none."""
+        window = self.window_of(model)
+        budget = window - max(self.output_tokens, output_tokens) - self.safety_tokens
+        if budget > 0:
+            return budget
+        if output_tokens > self.output_tokens:
+            raise InvalidInput(
+                f"max_tokens of {output_tokens} leaves no input in a window of {window}", field="max_tokens"
+            )
+        raise InvalidInput(
+            f"{model} has a window of {window} tokens, which {self.output_tokens} for output and {self.safety_tokens} "
+            "for safety use up: set output_tokens lower",
+            field="output_tokens",
+        )

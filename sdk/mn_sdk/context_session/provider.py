@@ -257,6 +257,15 @@ def text_of(stored: bytes) -> str:
     return encoded({"tool_calls": calls}).decode("utf-8") if calls else ""
 
 
+def usage_of(stored: bytes) -> dict[str, int]:
+    """The tokens that a stored response says were billed; empty where the provider did not say."""
+    usage = _parsed(stored).get("usage")
+    if not isinstance(usage, dict) or not usage.get("prompt_tokens"):  # litellm writes zeros for what is not there
+        return {}
+    names = ("prompt_tokens", "completion_tokens", "total_tokens")
+    return {name: usage[name] for name in names if isinstance(usage.get(name), int)}
+
+
 def _answered(response: Any, exchange: Exchange) -> Outcome:
     try:
         return Answered(stored_form(response), response)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from mn_contract.canonical import encoded
@@ -16,6 +16,7 @@ class TurnReport:
 
     `items` are {id, role, bytes, retrievers, rank} and `parts` the ledger of tokens. `tokens` counts the complete
     request, `margin` is what was added because the provider may bill more, `exact` says that the tokenizer is known.
+    `usage` is what the provider reported to have billed; empty where it reported nothing.
     `written_back` is empty where the response is in the record, else the reason of the error that kept it out; the next
     turn of this name then writes it back.
     """
@@ -41,15 +42,16 @@ class TurnReport:
     next_rotation: int = 0
     ranges_verified: int = 0
     rounds: int = 0
+    usage: Mapping[str, int] = field(default_factory=dict)
     written_back: str = ""
 
     def encoded(self) -> bytes:
         """Canonical JSON."""
         return encoded(asdict(self))
 
-    def with_write_back(self, reason: str) -> TurnReport:
-        """The report, saying how the write-back went."""
-        return replace(self, written_back=reason)
+    def answered(self, *, usage: Mapping[str, int], written_back: str) -> TurnReport:
+        """The report, saying what was billed and how the write-back went."""
+        return replace(self, usage=usage, written_back=written_back)
 
     @classmethod
     def decode(cls, data: bytes) -> TurnReport:

@@ -50,6 +50,7 @@ from mn_sdk.scope import SessionScope
 
 if TYPE_CHECKING:
     # What a model call takes is loaded by the first turn: importing the session stays cheap.
+    from mn_sdk.context_session.capacity import Capacity
     from mn_sdk.context_session.dispatch import Dispatcher
     from mn_sdk.context_session.turn import Turn
 
@@ -232,6 +233,36 @@ class ContextSession:
         """As `complete`, without blocking the loop."""
         turn, sent = self._completing(name, arguments)
         return await turn.acall({"model": model, "messages": messages, **sent})
+
+    def capacity(
+        self,
+        request: Mapping[str, Any],
+        *,
+        focus: str = "",
+        required_fields: Iterable[str] | None = None,
+        required_refs: Iterable[str] = (),
+        topics: Iterable[str] = (),
+        claims: Iterable[str] = (),
+    ) -> Capacity:
+        """Whether a call would fit, and what room it leaves, before anything is submitted. `request` has the arguments
+        of litellm.completion, the rest is a turn's. Raises InvalidInput."""
+        from mn_sdk.context_session.decision import read_turning
+        from mn_sdk.context_session.turn import read_arguments
+
+        self._lifetime.check()
+        turning = read_turning(
+            "capacity",
+            focus=focus,
+            required_fields=required_fields,
+            final=False,
+            required_refs=required_refs,
+            topics=topics,
+            claims=claims,
+            retry=None,
+            rotation=None,
+        )
+        with self._closing.under_way():
+            return self._dispatcher.capacity(turning, read_arguments(request))
 
     def reconcile(self, name: str, *, response: Any = None, not_executed: bool = False, evidence: str = "") -> Attempt:
         """Settles a call whose outcome was unknown: with the response that was found, or as not executed.

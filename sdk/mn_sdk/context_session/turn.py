@@ -179,7 +179,7 @@ class Turn:
             raise
 
     def _prepared(self, arguments: Mapping[str, Any]) -> Ready | Settled:
-        call = _read(arguments)
+        call = read_arguments(arguments)
         with self._lock:
             if self._taken:
                 raise UnmanagedCall(
@@ -221,6 +221,7 @@ def _unmanaged() -> Iterator[None]:
         _ambient.reset(token)
 
 
-def _read(arguments: Mapping[str, Any]) -> ModelCall:
+def read_arguments(arguments: Mapping[str, Any]) -> ModelCall:
+    """A call from litellm's arguments. Raises InvalidInput, also where litellm is set to send something else."""
     provider.check_settings()
     return read_call(arguments, response_format=provider.response_schema(arguments.get("response_format")))

@@ -1,0 +1,174 @@
+"""Decisions as files: a model is asked once for a JSON value, and the same question finds its answer in the file.
+
+A file holds {system, request, schema, value, usage}. The call is a ContextSession's turn: it is counted, sent at most
+once, and a crash between the answer and the file costs no second call.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, NoReturn, Protocol
+
+from mn_contract.canonical import digest, encoded
+from mn_contract.errors import IdempotencyConflict, InvalidInput, UnusableResponse
+from mn_contract.names import check_label
+from mn_sdk.arguments import read_folder
+from mn_sdk.context_session import ContextPolicy, ContextSession, available_text_bytes
+from mn_sdk.environment import model_settings
+
+_ASKED: Final = ("system", "request", "schema")
+_UNNAMED: Final = "unnamed"
+"""What a request is counted for where no model is named: no tokenizer is assumed, so its margin is the widest."""
+
+
+class TextClient(Protocol):
+    """A model client of the caller's. What it calls through litellm is managed; what it calls otherwise is not."""
+
+    def completion_text(self, system: str, user: str) -> str:
+        """The text that a model answers."""
+
+
+def durable_json_decision(
+    path: str | Path,
+    *,
+    system: str,
+    request: Mapping[str, Any],
+    schema: Mapping[str, Any],
+    validator: Callable[[Mapping[str, Any], Any], object],
+    context_root: str | Path,
+    context_scope: Mapping[str, str],
+    principal: str,
+    stage: str,
+    policy: ContextPolicy,
+    client: TextClient | None = None,
+    schema_name: str,
+) -> Any:
+    """The value that a model decided on, saved at `path`; asked for once.
+
+    `validator(schema, value)` raises where the value is not to be used; it is asked again when a saved value is read.
+    `context_root` is the session's root, `context_scope` has its job_id and run_id; `stage` is what the turn focuses
+    on, and every key of `request` stays exact. Without a `client` the model is the one that MN_LLM_MODEL names.
+
+    Raises IdempotencyConflict where `path` holds the answer to another question; UnusableResponse where the model
+    answered no JSON: the answer is stored, so ask under another path; and what a session's turn raises.
+    """
+    file = read_folder(path, "path")
+    asked = {"system": system, "request": dict(request), "schema": dict(schema)}
+    encoded(asked, "request")
+    check_label(schema_name, "schema_name")
+    saved = _saved(file, asked)
+    if saved is not None:
+        validator(schema, saved["value"])
+        return saved["value"]
+    root = read_folder(context_root, "context_root")
+    name = f"json-decision/{digest(os.path.relpath(file, root).encode())[:32]}"
+    job_id, run_id = _scope(context_scope)
+    with ContextSession(root, job_id=job_id, run_id=run_id, principal=principal, policy=policy) as session:
+        with session.turn(name, focus=stage, required_fields=tuple(request)) as turn:
+            text = _answer(client, asked, schema_name, policy)
+        value = _value(name, text)
+        validator(schema, value)
+        usage = {} if turn.report is None else dict(turn.report.usage)
+        _save(file, {**asked, "value": value, "usage": usage})
+    return value
+
+
+def json_decision_capacity(
+    system: str,
+    request: Mapping[str, Any],
+    schema: Mapping[str, Any],
+    *,
+    policy: ContextPolicy,
+    schema_name: str,
+    model: str | None = None,
+) -> int:
+    """How many bytes of further text `request` may carry in a durable_json_decision, whatever the text says.
+
+    What the record requires (constraints, open obligations) shares the room and is not subtracted: nothing is read
+    here. `model` is the one that MN_LLM_MODEL names.
+    """
+    from mn_sdk.context_session.assemble import Recalled, read_form
+    from mn_sdk.context_session.documents import COVERAGE_WIDEST
+
+    named = model or model_settings().get("model") or _UNNAMED
+    form = read_form(_messages(system, request), None)
+    counted = {
+        "messages": form.messages(Recalled(coverage=COVERAGE_WIDEST)),
+        "response_format": _format(schema, schema_name),
+    }
+    return available_text_bytes(policy, model=named, request=counted)
+
+
+def _messages(system: str, request: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{"role": "system", "content": system}, {"role": "user", "content": encoded(dict(request)).decode()}]
+
+
+def _format(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": dict(schema)}}
+
+
+def _answer(client: TextClient | None, asked: Mapping[str, Any], schema_name: str, policy: ContextPolicy) -> str:
+    messages = _messages(asked["system"], asked["request"])
+    if client is not None:
+        return client.completion_text(*(message["content"] for message in messages))
+    settings = model_settings()
+    if "model" not in settings:
+        raise InvalidInput(
+            "name a model in MN_LLM_MODEL (such as openai/gpt-4o-mini), or hand in a client", field="client"
+        )
+    from mn_sdk.context_session.provider import load
+
+    wanted = _format(asked["schema"], schema_name)
+    response = load().completion(messages=messages, response_format=wanted, max_tokens=policy.output_tokens, **settings)
+    return str(response.choices[0].message.content)
+
+
+def _value(name: str, text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_no_json)
+    except (ValueError, RecursionError) as error:
+        raise UnusableResponse(
+            f"call {name!r} was answered with something else than JSON; the answer is stored. Ask under another path",
+            name=name,
+        ) from error
+
+
+def _no_json(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _scope(scope: Mapping[str, str]) -> tuple[str, str]:
+    if not isinstance(scope, Mapping) or scope.keys() != {"job_id", "run_id"}:
+        raise InvalidInput("context_scope must have job_id and run_id, and nothing else", field="context_scope")
+    return scope["job_id"], scope["run_id"]
+
+
+def _saved(file: Path, asked: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What `file` holds; None where there is none. Raises IdempotencyConflict where it answers something else."""
+    try:
+        document = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"{file.name} cannot be read as a saved decision; move it away", field="path") from error
+    if not isinstance(document, dict) or not document.keys() >= {*_ASKED, "value", "usage"}:
+        raise InvalidInput(f"{file.name} holds no saved decision; move it away", field="path")
+    if any(encoded(document[name]) != encoded(asked[name]) for name in _ASKED):
+        raise IdempotencyConflict(
+            f"{file.name} holds the answer to another question; give this one a path of its own", key=file.name
+        )
+    return document
+
+
+def _save(file: Path, document: Mapping[str, Any]) -> None:
+    """Writes the file so that it is there whole or not at all; what was paid for is in the journal either way."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=file.parent, prefix=f".{file.name}.", delete=False) as draft:
+        draft.write(encoded(dict(document), "value"))
+        draft.flush()
+        os.fsync(draft.fileno())
+    os.replace(draft.name, file)

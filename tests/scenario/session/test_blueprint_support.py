@@ -1,0 +1,176 @@
+"""A decision is asked for once, saved, and never taken for the answer to another question."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mn_contract.errors import IdempotencyConflict, InvalidInput, NeedsPartition, UnusableResponse
+from mn_sdk import blueprint_support
+from mn_sdk.blueprint_support import durable_json_decision, json_decision_capacity
+from mn_sdk.context_session import ContextPolicy
+from tests.scenario.session.upstream import Upstream, completion
+
+SCHEMA = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
+
+
+def validate(schema: Mapping[str, Any], value: Any) -> None:
+    if not isinstance(value, dict) or set(value) != set(schema["properties"]):
+        raise ValueError("not of this schema")
+
+
+@pytest.fixture
+def model(upstream: Upstream, monkeypatch: pytest.MonkeyPatch) -> Upstream:
+    monkeypatch.setenv("MN_LLM_MODEL", "openai/gpt-4o")
+    monkeypatch.setenv("LITELLM_API_BASE", upstream.base)
+    monkeypatch.setenv("MN_LLM_API_KEY", "none")
+    upstream.body = completion('{"answer": "yes"}')
+    return upstream
+
+
+def decide(folder: Path, name: str = "one", **more: Any) -> Any:
+    arguments = {
+        "system": "Answer.",
+        "request": {"stage": "review", "goal": "g"},
+        "schema": SCHEMA,
+        "validator": validate,
+        "context_root": folder / "context",
+        "context_scope": {"job_id": "job", "run_id": "run"},
+        "principal": "specialist",
+        "stage": "review",
+        "policy": ContextPolicy(),
+        "schema_name": "answer",
+    }
+    return durable_json_decision(folder / f"models/{name}.json", **{**arguments, **more})
+
+
+def test_a_decision_is_asked_for_once_and_saved(model: Upstream, tmp_path: Path) -> None:
+    assert decide(tmp_path) == {"answer": "yes"}
+    assert decide(tmp_path) == {"answer": "yes"}
+    assert len(model.requests) == 1
+    saved = json.loads((tmp_path / "models/one.json").read_bytes())
+    assert set(saved) == {"system", "request", "schema", "value", "usage"}
+    assert saved["usage"]["prompt_tokens"] == 10
+    sent = model.requests[0]
+    assert sent["response_format"]["json_schema"] == {"name": "answer", "strict": True, "schema": SCHEMA}
+    assert sent["max_tokens"] == 2048
+    assert model.said()["current"] == {"stage": "review", "goal": "g"}
+    assert [file.name for file in (tmp_path / "models").iterdir()] == ["one.json"]
+
+
+def test_a_crash_before_the_file_costs_no_second_call(
+    model: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr(blueprint_support, "_save", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            decide(tmp_path)
+    assert decide(tmp_path) == {"answer": "yes"}
+    assert len(model.requests) == 1
+    assert json.loads((tmp_path / "models/one.json").read_bytes())["usage"]["prompt_tokens"] == 10
+
+
+def test_another_question_under_the_same_path_is_an_error(model: Upstream, tmp_path: Path) -> None:
+    decide(tmp_path)
+    for other in ({"system": "Else."}, {"request": {"goal": "h"}}, {"schema": {**SCHEMA, "title": "t"}}):
+        with pytest.raises(IdempotencyConflict):
+            decide(tmp_path, **other)
+    (tmp_path / "models/one.json").unlink()
+    with pytest.raises(IdempotencyConflict):  # the journal knows, too
+        decide(tmp_path, system="Else.")
+    assert decide(tmp_path, "two", system="Else.") == {"answer": "yes"}
+    assert len(model.requests) == 2
+
+
+def test_a_saved_value_is_validated_again(model: Upstream, tmp_path: Path) -> None:
+    decide(tmp_path)
+
+    def refuse(schema: Mapping[str, Any], value: Any) -> None:
+        raise ValueError("no longer")
+
+    with pytest.raises(ValueError, match="no longer"):
+        decide(tmp_path, validator=refuse)
+
+
+@pytest.mark.parametrize(
+    ("body", "error"), [("no json", UnusableResponse), ("NaN", UnusableResponse), ('{"other": 1}', ValueError)]
+)
+def test_an_answer_that_is_not_to_be_used_is_not_saved(
+    model: Upstream, tmp_path: Path, body: str, error: type[Exception]
+) -> None:
+    model.body = completion(body)
+    for _ in range(2):
+        with pytest.raises(error):
+            decide(tmp_path)
+    assert not (tmp_path / "models/one.json").exists()
+    assert len(model.requests) == 1  # it was paid for, and is replayed
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"system": 1}', b"\xff"])
+def test_a_file_that_holds_no_decision_is_refused_and_kept(model: Upstream, tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "models/one.json"
+    file.parent.mkdir()
+    file.write_bytes(content)
+    with pytest.raises(InvalidInput):
+        decide(tmp_path)
+    assert file.read_bytes() == content
+    assert model.requests == []
+
+
+def test_a_client_of_the_callers_is_asked_instead(tmp_path: Path) -> None:
+    asked: list[tuple[str, str]] = []
+
+    class Scripted:
+        def completion_text(self, system: str, user: str) -> str:
+            asked.append((system, user))
+            return '{"answer": "scripted"}'
+
+    assert decide(tmp_path, client=Scripted()) == {"answer": "scripted"}
+    assert decide(tmp_path, client=Scripted()) == {"answer": "scripted"}
+    assert [(system, json.loads(user)) for system, user in asked] == [("Answer.", {"stage": "review", "goal": "g"})]
+    assert json.loads((tmp_path / "models/one.json").read_bytes())["usage"] == {}
+
+
+def test_a_client_that_calls_litellm_is_managed(model: Upstream, tmp_path: Path) -> None:
+    import litellm
+
+    class Calling:
+        def completion_text(self, system: str, user: str) -> str:
+            messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+            return str(litellm.completion(messages=messages, **model.arguments).choices[0].message.content)
+
+    assert decide(tmp_path, client=Calling()) == {"answer": "yes"}
+    assert "recalled" in model.said()
+    assert json.loads((tmp_path / "models/one.json").read_bytes())["usage"]["prompt_tokens"] == 10
+
+
+def test_without_a_model_the_caller_is_told_what_to_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MN_LLM_MODEL", "LITELLM_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(InvalidInput, match="MN_LLM_MODEL"):
+        decide(tmp_path)
+
+
+@pytest.mark.parametrize("scope", [{}, {"job_id": "j"}, {"job_id": "j", "run_id": None}, {"job_id": "j", "run_id": ""}])
+def test_a_scope_that_is_none_is_refused(tmp_path: Path, scope: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        decide(tmp_path, context_scope=scope)
+
+
+def test_text_of_the_capacity_fits_whatever_it_says(model: Upstream, tmp_path: Path) -> None:
+    request = {"stage": "review", "evidence": ""}
+    room = json_decision_capacity("Answer.", request, SCHEMA, policy=ContextPolicy(), schema_name="answer")
+    assert 4000 < room < ContextPolicy().input_budget
+    for name, text in {"line": "a\n" * (room // 2), "wide": "𝕏" * (room // 4), "quoted": '"' * room}.items():
+        decide(tmp_path, name, request={**request, "evidence": text})
+    with pytest.raises(NeedsPartition):
+        decide(tmp_path, "beyond", request={**request, "evidence": "word " * (room + 500)})
+
+
+def test_a_request_that_is_too_large_leaves_no_room() -> None:
+    request = {"evidence": "word " * 20_000}
+    assert json_decision_capacity("s", request, SCHEMA, policy=ContextPolicy(), schema_name="answer") == 0
