@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 
 from mn_engine.domain.cards import CONTRADICTS, Card, CardKey, Kind, Relation, Stance
 from mn_engine.domain.packets import Decision
-from mn_engine.recall.embedder import NoEmbedder
+from mn_engine.recall.analysis import term_hash
+from mn_engine.recall.embedder import Embedder, NoEmbedder
+from mn_engine.recall.lexicon import Lexicon
 from mn_engine.recall.rank import rank, retrievers
 from mn_engine.recall.view import View
 from tests.unit.recall.corpus import (
@@ -147,3 +150,28 @@ def test_a_label_that_few_share_joins_and_one_that_many_share_does_not() -> None
     view = recorded([few, many]).view()
     assert [key.id for key, _ in found(view, Decision(focus="parser"))] == ["a", "b"]
     assert [key.id for key, _ in found(view, Decision(focus="lexer"))] == ["m0"]
+
+
+def test_words_that_share_a_hash_are_one_word() -> None:
+    """Cards keep 32 bits of a word: of two such words in a question the first stands, and nothing is counted twice."""
+    assert term_hash("err17558") == term_hash("err22666")
+    view = recorded([[card("a", "zebra err17558"), card("b", "zebra err22666"), card("c", "zebra")]]).view()
+    both = rank(view, Decision(focus="zebra err17558 and err22666"), NoEmbedder())
+    one = rank(view, Decision(focus="zebra err17558"), NoEmbedder())
+    assert both.places.tolist() == one.places.tolist() == [1, 0, 2]
+    assert both.scores.tolist() == one.scores.tolist()
+
+
+def test_a_long_question_is_widened_by_its_first_words_only() -> None:
+    """What it costs is bounded; a long text says itself what it means."""
+    words = [f"word{at}" for at in range(80)]
+    asked: list[int] = []
+
+    class Counting(Lexicon):
+        def near(self, hashed: int) -> tuple[tuple[int, int], ...]:
+            asked.append(hashed)
+            return ()
+
+    embedder: Embedder = SimpleNamespace(version="none", lexicon=Counting.empty(), embed=NoEmbedder().embed)
+    rank(recorded([[card("a", "zebra")]]).view(), Decision(focus=" ".join(words)), embedder)
+    assert len(asked) == 64
