@@ -26,6 +26,9 @@ from tests.unit.recall.corpus import (
 )
 from tests.unit.recall.reference import ranked_cards, visible_cards
 
+DAY = 24 * 60 * 60 * 1_000_000
+"""Microseconds."""
+
 
 def found(view: View, decision: Decision) -> list[tuple[CardKey, int]]:
     """(key, score) in the order of the ranking."""
@@ -120,6 +123,21 @@ def test_a_long_conversation_makes_only_those_relevant_that_stand_next_to_someth
     words = ["parser", *["cache"] * 6]
     view = recorded([[card(f"c{at}", word, occurred_at=at) for at, word in enumerate(words)]]).view()
     assert {key.id for key, _ in found(view, Decision(focus="parser"))} == {"c0", "c1", "c2"}
+
+
+@pytest.mark.parametrize(
+    ("times", "ids"),
+    [
+        ((20_000 * DAY, 20_000 * DAY), {"a"}),
+        ((20_000 * DAY + 1, 20_000 * DAY + 1), {"a", "b"}),
+        ((20_000 * DAY - 1, 20_000 * DAY), {"a", "b"}),
+        ((-DAY, -DAY), {"a"}),
+    ],
+)
+def test_a_date_makes_no_conversation_and_a_time_does(times: tuple[int, int], ids: set[str]) -> None:
+    cards = [card(name, word, occurred_at=at) for name, word, at in zip("ab", ("parser", "zebra"), times, strict=True)]
+    view = recorded([cards]).view()
+    assert {key.id for key, _ in found(view, Decision(focus="parser"))} == ids
 
 
 def test_parts_of_one_source_are_neighbours_and_others_are_not() -> None:
