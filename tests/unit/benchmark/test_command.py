@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from mn_benchmark.command import main
 from mn_benchmark.config import Gate, read_config
-from mn_benchmark.report import Sample, row
+from mn_benchmark.report import Sample, check_folder, row
 from mn_benchmark.suites.cranfield import ndcg
 from mn_benchmark.tokens import tokens
 from mn_contract.errors import InvalidInput
@@ -211,6 +211,12 @@ def test_a_report_that_cannot_be_written_is_told_before_anything_is_measured(tmp
     (tmp_path / "out").unlink()
     (tmp_path / "out" / "report.json").mkdir(parents=True)
     assert ran(tmp_path, "suite: locomo", data).exit_code == 2
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder that nobody can write to")
+def test_a_folder_that_nobody_can_write_to_holds_no_report() -> None:
+    with pytest.raises(InvalidInput, match="--output: /proc/self cannot be written"):
+        check_folder(Path("/proc/self"))
 
 
 def test_a_gate_that_can_hold_nothing_is_no_gate(tmp_path: Path, data: Path) -> None:

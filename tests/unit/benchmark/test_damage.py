@@ -164,7 +164,7 @@ PLACES: Final = [
 WRONG: Final = (None, True, -1, 10**30, 0.5, "", "x", "\ud800", "x\x00", "x" * 400, [], [[]], [None], {}, {"a": None})
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.sampled_from(PLACES), wrong=st.sampled_from(WRONG), gone=st.booleans())
 def test_a_value_that_is_gone_or_of_another_type_is_told_or_does_not_matter(
     tmp_path_factory: pytest.TempPathFactory, place: tuple[str, str, tuple[str | int, ...]], wrong: Any, gone: bool
@@ -246,6 +246,12 @@ def test_a_value_that_is_gone_or_of_another_type_is_told_or_does_not_matter(
             ("[0, 2]", "[0, 3]"),
             "supporting_fact_indices[1]: expected the place of one of the 3 facts, from 0 up, found the number 3; get",
         ),
+        (
+            "multihop",
+            "musique/one.json",
+            ('"Seas"', '"\\ud800"'),
+            "one.json, record 1, paragraphs[1].title: expected a text in UTF-8, found the text '\\ud800'; get",
+        ),
         ("speed", "hotpotqa/one.jsonl", ("}", "", 1), "one.jsonl, line 1: expected JSON, found "),
     ],
 )
@@ -267,6 +273,16 @@ def test_a_byte_order_mark_and_line_ends_of_other_systems_are_no_damage(tmp_path
         (data / name).write_bytes(b"\xef\xbb\xbf" + (data / name).read_bytes().replace(b"\n", b"\r\n"))
     assert measured(tmp_path, suite) == 0
     assert report(tmp_path)["rows"]
+
+
+def test_speed_without_sentences_has_nothing_to_measure(tmp_path: Path) -> None:
+    data = put(tmp_path, "speed")
+    for name in FILES["speed"]:
+        text = (data / name).read_text()
+        (data / name).write_text(re.sub(r'"(paragraph_text|evidence|text)": "[^"]*"', r'"\1": "x"', text))
+    assert measured(tmp_path, "speed") == 0
+    assert report(tmp_path)["rows"] == []
+    assert "no sentence" in report(tmp_path)["absent"][0]
 
 
 def test_a_record_of_cranfield_has_a_number(tmp_path: Path) -> None:
