@@ -184,7 +184,10 @@ def _place(
 ) -> _Reading:
     call.check()
     if decision.as_of is not None and decision.as_of > engine.clock():
-        raise InvalidInput("decision.as_of lies in the future; nothing is known of it yet", field="decision.as_of")
+        raise InvalidInput(
+            "decision.as_of lies in the future, of which nothing is known yet; leave it out to ask of now",
+            field="decision.as_of",
+        )
     run = engine.store.run(scope.run_key)
     run.check_readable()
     position: Position | None = None
