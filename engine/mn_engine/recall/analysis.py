@@ -22,7 +22,7 @@ import snowballstemmer
 from mn_engine.domain.cards import Card, document_size, document_tokens, hash64
 from mn_engine.domain.events import Analysis
 
-ANALYSIS_VERSION: Final = 1
+ANALYSIS_VERSION: Final = 2
 COUNT_MAX: Final = 255
 """Term counts are kept in a byte."""
 

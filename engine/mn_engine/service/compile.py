@@ -44,6 +44,7 @@ class Recalled:
     candidates: tuple[tuple[Seen, Why], ...]
     coverage: Coverage
     cursor: str
+    newest_revision: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +87,7 @@ def recall(
         ),
         coverage=page.coverage,
         cursor=_cursor(page.next, reading, scope),
+        newest_revision=reading.newest,
     )
 
 
@@ -167,7 +169,7 @@ def _preferred(
         Offer(ref=ref, kind=one.card.kind.name.lower(), stance=one.card.stance.name.lower(), text=one.card.text)
         for ref, one in zip(place_of, stored, strict=True)
     ]
-    refs, consulted = consultant.ask(decision.focus, offers)
+    refs, consulted = consultant.ask(decision.focus, offers, remaining=call.remaining())
     return [place_of[ref] for ref in refs], consulted
 
 
