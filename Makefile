@@ -10,7 +10,7 @@ DEV_READY := $(VENV)/.dev-ready
 BENCHMARK_READY := $(VENV)/.benchmark-ready
 SUITES := $(basename $(notdir $(wildcard benchmark/configs/*.yaml)))
 
-.PHONY: help demo test test-full check serve bench benchmark proto format clean
+.PHONY: help demo test test-full check serve bench benchmark known-suite proto format clean
 .DEFAULT_GOAL := help
 
 help: ## Say what there is to make
@@ -39,10 +39,13 @@ serve: $(READY) ## Serve a record over gRPC on 127.0.0.1:50052
 bench: $(READY) ## Measure speed, each figure beside a floor or a peer in the same run
 	@$(BIN)/python -m mn_benchmark.foundation $(ARGS)
 
-benchmark: $(BENCHMARK_READY) ## Measure a suite on data of yours: SUITE=locomo DATA=DIR (OUTPUT=build/SUITE)
-	@test -n "$(SUITE)" -a -n "$(DATA)" || { echo "say SUITE=... ($(SUITES)) and DATA=DIR" >&2; exit 2; }
+benchmark: known-suite $(BENCHMARK_READY) ## Measure a suite on data of yours: SUITE=locomo DATA=DIR (OUTPUT=build/SUITE)
 	@$(BIN)/mn-context-benchmark --config benchmark/configs/$(SUITE).yaml --data "$(DATA)" \
 		--output "$(or $(OUTPUT),build/$(SUITE))" $(ARGS)
+
+known-suite:
+	@test -n "$(SUITE)" -a -n "$(DATA)" || { echo "say SUITE=... ($(SUITES)) and DATA=DIR" >&2; exit 2; }
+	@test -f "benchmark/configs/$(SUITE).yaml" || { echo "there is no suite $(SUITE); suites are $(SUITES)" >&2; exit 2; }
 
 proto: ## Regenerate proto/gen
 	@proto/generate.sh

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +11,8 @@ from typing import Any, Final
 import yaml
 
 from mn_benchmark.report import ALL, OURS, Row
+from mn_benchmark.suites import SUITES
+from mn_benchmark.systems import systems
 from mn_contract.errors import InvalidInput
 
 _KEYS: Final = {"suite", "seed", "peers", "settings", "gates"}
@@ -58,27 +60,49 @@ class Config:
 
 
 def read_config(file: Path) -> Config:
-    """The configuration in a YAML file. Raises InvalidInput, naming the key."""
+    """The configuration in a YAML file. Raises InvalidInput, naming the file and the key."""
     try:
-        given = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        told = " ".join(str(error).split())
-        raise InvalidInput(f"{file} cannot be read as YAML: {told}", field="config") from error
-    read = _object(given, "the configuration", _KEYS)
-    if not isinstance(read.get("suite"), str):
-        raise InvalidInput(f"{file} names no suite", field="suite")
+        return _config(_yaml(file))
+    except InvalidInput as error:
+        raise InvalidInput(f"{file}: {error.message}", field=error.field) from error
+
+
+def _yaml(file: Path) -> Any:
+    try:
+        return yaml.safe_load(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidInput(f"it cannot be read: {error.strerror}", field="config") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput("it is no text in UTF-8", field="config") from error
+    except yaml.MarkedYAMLError as error:
+        at = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise InvalidInput(f"it is no YAML{at}: {' '.join(str(error.problem).split())}", field="config") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # signs, dates and nesting that YAML cannot hold
+        raise InvalidInput("it is no YAML of a configuration", field="config") from error
+
+
+def _config(given: Any) -> Config:
+    if given is None:
+        raise InvalidInput(f"it is empty; a configuration has {_listed(_KEYS)}", field="config")
+    read = _object(given, "a configuration", _KEYS)
+    suite = read.get("suite")
+    if not isinstance(suite, str) or suite not in SUITES:
+        wrong = f"there is no suite {suite!r:.60}" if "suite" in read else "it names no suite"
+        raise InvalidInput(f"{wrong}; suites are {_listed(SUITES)}", field="suite")
     seed, peers, settings = read.get("seed", 0), read.get("peers") or [], read.get("settings") or {}
     if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
         raise InvalidInput("seed is a whole number from 0 up", field="seed")
     if not isinstance(peers, list) or not all(isinstance(peer, str) for peer in peers):
         raise InvalidInput("peers is a list of names", field="peers")
-    if not isinstance(settings, dict):
+    systems(peers)
+    if not isinstance(settings, dict) or not all(isinstance(name, str) for name in settings):
         raise InvalidInput("settings is an object", field="settings")
+    SUITES[suite].read_settings(settings)
     gates = read.get("gates") or []
     if not isinstance(gates, list):
         raise InvalidInput("gates is a list", field="gates")
     return Config(
-        suite=read["suite"],
+        suite=suite,
         seed=seed,
         peers=tuple(peers),
         settings=settings,
@@ -107,8 +131,12 @@ def _is_number(value: Any) -> bool:
 
 def _object(given: Any, what: str, keys: set[str]) -> dict[str, Any]:
     if not isinstance(given, dict) or not all(isinstance(key, str) for key in given):
-        raise InvalidInput(f"{what} is an object", field="config")
+        raise InvalidInput(f"{what} is an object with {_listed(keys)}", field="config")
     unknown = sorted(set(given) - keys)
     if unknown:
-        raise InvalidInput(f"{what} has no {unknown[0]!r}; it has {', '.join(sorted(keys))}", field=unknown[0])
+        raise InvalidInput(f"{what} has no {unknown[0]!r}; it has {_listed(keys)}", field=unknown[0])
     return given
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))

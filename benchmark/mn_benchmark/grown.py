@@ -16,7 +16,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from mn_benchmark.data import Data, Reading
+from mn_benchmark.data import Data
 from mn_engine.domain.access import OPEN, Acl
 from mn_engine.domain.cards import SUPERSEDES, Card, CardKey, Kind, Relation, SourceRange, Stance
 from mn_engine.domain.events import Batch, PreparedCard, PreparedEvent
@@ -51,7 +51,7 @@ _SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+")
 
 
 def sentences(data: Data) -> list[str]:
-    """Every sentence of the texts in `data`, each once. Raises NotFound, InvalidInput."""
+    """Every sentence of the texts in `data`, each once. Raises NotFound, DamagedData."""
     texts, _ = _read(data)
     cut = (sentence.strip() for text in texts for sentence in _SENTENCE_END.split(text))
     return list(dict.fromkeys(one for one in cut if len(one.split()) >= _WORDS_MIN))
@@ -68,21 +68,18 @@ def _read(data: Data) -> tuple[list[str], list[str]]:
     texts: list[str] = []
     asked: list[str] = []
     for file in data.files("hotpotqa", "*.jsonl"):
-        with Reading(file):
-            for one in data.json_lines(file):
-                texts += [part["paragraph_text"] for part in one["contexts"]]
-                asked.append(one["question_text"])
+        for one in data.json_lines(file):
+            texts += [part.field("paragraph_text").text() for part in one.field("contexts").items()]
+            asked.append(one.field("question_text").question())
     for file in data.files("climate-fever", "*.jsonl"):
-        with Reading(file):
-            for one in data.json_lines(file):
-                texts += [part["evidence"] for part in one["evidences"]]
-                asked.append(one["claim"])
+        for one in data.json_lines(file):
+            texts += [part.field("evidence").text() for part in one.field("evidences").items()]
+            asked.append(one.field("claim").question())
     for file in data.files("locomo", "*.json"):
-        with Reading(file):
-            for one in data.json(file):
-                parts = [part for part in one["conversation"].values() if isinstance(part, list)]
-                texts += [turn["text"] for part in parts for turn in part]
-                asked += [question["question"] for question in one["qa"]]
+        for one in data.json(file).items():
+            parts = [part for part in one.field("conversation").fields().values() if isinstance(part.found, list)]
+            texts += [turn.field("text").text() for part in parts for turn in part.items()]
+            asked += [question.field("question").question() for question in one.field("qa").items()]
     return texts, asked
 
 

@@ -6,6 +6,7 @@ import itertools
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -35,10 +36,15 @@ class Membrane:
         self._folder = tempfile.TemporaryDirectory(prefix="membrane-benchmark-") if root is None else None
         scope = SessionScope(job_id="benchmark", run_id=run_id, principal=_PRINCIPAL)
         self.client = WorkingMemoryClient(EmbeddedTransport(self._folder.name if self._folder else str(root), scope))
-        self.client.open_run()
         self._cards: list[tuple[str, ...]] = []
         """The ids of each document's cards."""
-        self.record(documents)
+        with ExitStack() as opened:
+            if self._folder:
+                opened.callback(self._folder.cleanup)
+            opened.callback(self.client.close)
+            self.client.open_run()
+            self.record(documents)
+            self._close = opened.pop_all().close
 
     def record(self, documents: Sequence[Document]) -> int:
         """Records further documents; the run's revision after them."""
@@ -131,9 +137,7 @@ class Membrane:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.client.close()
-        if self._folder:
-            self._folder.cleanup()
+        self._close()
 
 
 def _place(card_id: str) -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
@@ -66,7 +66,7 @@ def row(sample: Sample, *, seed: int) -> Row:
     )
 
 
-def environment(*, suite: str, seed: int, files: Iterable[Path], data: Path) -> dict[str, Any]:
+def environment(*, suite: str, seed: int, data: Mapping[str, str]) -> dict[str, Any]:
     """What a reader needs to run it again: versions, machine, seed, and the hash of each data file that was read."""
     return {
         "suite": suite,
@@ -75,27 +75,48 @@ def environment(*, suite: str, seed: int, files: Iterable[Path], data: Path) -> 
         "platform": platform.platform(),
         "processors": os.cpu_count(),
         "packages": {name: version for name in _PACKAGES if (version := _version(name))},
-        "data": {str(file.relative_to(data)): _sha256(file) for file in sorted(files)},
+        "data": dict(sorted(data.items())),
     }
 
 
 def check_folder(folder: Path) -> None:
     """Makes the folder that a report goes to. Raises InvalidInput where it cannot hold one."""
+    file = folder / _NAME
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InvalidInput(f"{folder} cannot be made: {error.strerror}", field="output") from error
-    if not os.access(folder, os.W_OK) or (folder / _NAME).is_dir():
-        raise InvalidInput(f"{folder / _NAME} cannot be written", field="output")
+        wrong = "it is a file" if folder.is_file() else f"{error.strerror}".lower()
+        raise InvalidInput(f"--output: the folder {folder} cannot be made: {wrong}", field="output") from error
+    try:
+        with tempfile.TemporaryFile(dir=folder):  # permissions alone do not tell: root has them on read-only disks
+            pass
+    except OSError as error:
+        raise InvalidInput(f"--output: {folder} cannot be written: {error.strerror}", field="output") from error
+    if file.is_dir():
+        raise InvalidInput(f"--output: {file} is a folder, and is where the report goes", field="output")
 
 
 def write_report(
-    folder: Path, *, about: Mapping[str, Any], rows: Sequence[Row], absent: Sequence[str], failed: Sequence[str]
+    folder: Path,
+    *,
+    about: Mapping[str, Any],
+    rows: Sequence[Row],
+    absent: Sequence[str],
+    errors: Sequence[str],
+    failed: Sequence[str],
 ) -> Path:
-    """Writes `report.json` and answers its path. `absent` says which data was not there, `failed` which gates did."""
-    file = folder / _NAME
-    told = {"environment": about, "rows": [asdict(one) for one in rows], "absent": absent, "failed_gates": failed}
-    file.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    """Writes `report.json` and answers its path. `absent` says which data was not there, `errors` what was damaged or
+    ended the suite, `failed` which gates failed."""
+    file, written = folder / _NAME, folder / f"{_NAME}.new"
+    told = {
+        "environment": about,
+        "rows": [asdict(one) for one in rows],
+        "absent": absent,
+        "errors": errors,
+        "failed_gates": failed,
+    }
+    written.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    written.replace(file)
     return file
 
 
@@ -104,8 +125,3 @@ def _version(package: str) -> str:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return ""
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from mn_contract.errors import DependencyUnavailable
 from mn_engine.config import selector
-from mn_engine.domain.deadlines import Expired, never
+from mn_engine.domain.deadlines import Remaining, endless
 from mn_engine.embedding import wordllama
 from mn_engine.faces.embedded import EmbeddedFace
 from mn_engine.service.engine import Engine
@@ -61,11 +61,11 @@ class EmbeddedEngine:
         self._shared: _Shared | None = shared
         self._face = EmbeddedFace(shared.engine)
 
-    def call(self, method: str, metadata: Mapping[str, str], request: Any, *, expired: Expired = never) -> Any:
+    def call(self, method: str, metadata: Mapping[str, str], request: Any, *, remaining: Remaining = endless) -> Any:
         """Runs an operation; see EmbeddedFace.call."""
         if self._shared is None:
             raise DependencyUnavailable("the session is closed", dependency="engine")
-        return self._face.call(method, metadata, request, expired=expired)
+        return self._face.call(method, metadata, request, remaining=remaining)
 
     def close(self) -> None:
         """Lets go; the last handle closes the record. Idempotent. In a forked child nothing is closed, and no lock

@@ -28,6 +28,8 @@ def item_document(
     confidence: float | None = None,
     trust: float | None = None,
     occurred_at: str | None = None,
+    valid_from: str | None = None,
+    valid_until: str | None = None,
     topics: Sequence[str] = (),
     source_url: str = "",
     conflicts: Sequence[str] = (),
@@ -36,7 +38,7 @@ def item_document(
     """The document of one item.
 
     `source` and `cites` are (artifact sha256, start, end); `cites` is left out where it is only the body. `required` is
-    empty, `named`, `obligation` or `constraint`. `occurred_at` is RFC 3339.
+    empty, `named`, `obligation` or `constraint`. Times are RFC 3339.
     """
     document: dict[str, Any] = {"id": ref, "kind": kind, "text": text}
     if kind == _DERIVED:
@@ -57,6 +59,10 @@ def item_document(
         document["trust"] = trust
     if occurred_at is not None:
         document["occurred_at"] = occurred_at
+    if valid_from is not None:
+        document["valid_from"] = valid_from
+    if valid_until is not None:
+        document["valid_until"] = valid_until
     if topics:
         document["topics"] = list(topics)
     if source_url:

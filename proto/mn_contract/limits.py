@@ -60,7 +60,7 @@ ORDINAL_PLACE_BITS: Final = 20
 REVISION_MAX: Final = (1 << (63 - ORDINAL_PLACE_BITS)) - 1
 
 # Recall and packets.
-FOCUS_BYTES_MAX: Final = 1 * MIB
+FOCUS_BYTES_MAX: Final = 64 * KIB
 DECISION_LIST_MAX: Final = 32
 """Topics, claims and entities of one decision, each."""
 REQUIRED_NAMED_MAX: Final = 256

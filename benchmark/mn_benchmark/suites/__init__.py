@@ -11,11 +11,11 @@ from mn_benchmark.suites.asked import Asked, Suite
 __all__ = ["SUITES", "Asked", "Suite"]
 
 SUITES: Final[Mapping[str, Suite]] = {
-    "beam": beam.run,
-    "counter_evidence": counter_evidence.run,
-    "cranfield": cranfield.run,
-    "locomo": locomo.run,
-    "multihop": multihop.run,
-    "speed": speed.run,
-    "supersession": supersession.run,
+    "beam": Suite(run=beam.run),
+    "counter_evidence": Suite(run=counter_evidence.run, read_settings=counter_evidence.read_settings),
+    "cranfield": Suite(run=cranfield.run),
+    "locomo": Suite(run=locomo.run),
+    "multihop": Suite(run=multihop.run),
+    "speed": Suite(run=speed.run, read_settings=speed.read_settings),
+    "supersession": Suite(run=supersession.run),
 }

@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from mn_benchmark.data import Data
 from mn_benchmark.report import OURS, Sample
 from mn_benchmark.systems import Open
+from mn_benchmark.values import DamagedData
+from mn_contract.errors import InvalidInput, NotFound
+
+_Part = TypeVar("_Part")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """The data, the systems to compare, the suite's settings, the seed of what it draws, and whom to tell how far it is
-    and what is not there."""
+    and which parts of the data are not there or damaged. A suite whose data has no parts raises NotFound and
+    DamagedData instead."""
 
     data: Data
     systems: Mapping[str, Open]
@@ -23,15 +29,43 @@ class Asked:
     seed: int
     progress: Callable[[str], None]
     absent: Callable[[str], None]
-    """Takes a part of the data that is not there. Where none is, a suite raises NotFound."""
+    damaged: Callable[[str], None]
 
     @property
     def peers(self) -> Mapping[str, Open]:
         """The systems but ours, for suites that ask ours for packets."""
         return {name: opened for name, opened in self.systems.items() if name != OURS}
 
+    def part(self, read: Callable[[Data], _Part]) -> _Part | None:
+        """What is read; None where it is absent or damaged, which is told."""
+        try:
+            return read(self.data)
+        except NotFound as error:
+            self.absent(error.message)
+        except DamagedData as error:
+            self.damaged(error.message)
+        return None
 
-Suite = Callable[[Asked], Iterator[Sample]]
+    def each(self, folder: str, pattern: str, read: Callable[[Data, Path], _Part], *, but: str = "") -> Iterator[_Part]:
+        """What is read of each file of a kind (see Data.files), without those that are absent or damaged."""
+        for file in self.part(lambda data: data.files(folder, pattern, but=but)) or ():
+            part = self.part(lambda data: read(data, file))  # noqa: B023  (called at once)
+            if part is not None:
+                yield part
+
+
+def no_settings(given: Mapping[str, Any]) -> None:
+    """The settings of a suite that has none. Raises InvalidInput."""
+    if given:
+        raise InvalidInput(f"the suite has no settings, so no {next(iter(given))!r}", field="settings")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """What yields the samples, and what reads the settings, raising InvalidInput before anything is measured."""
+
+    run: Callable[[Asked], Iterator[Sample]]
+    read_settings: Callable[[Mapping[str, Any]], object] = no_settings
 
 
 class Samples:

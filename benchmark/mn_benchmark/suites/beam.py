@@ -17,20 +17,23 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from mn_benchmark.data import Data, Reading, text_of
+from mn_benchmark.data import Data
 from mn_benchmark.membrane import Membrane
 from mn_benchmark.report import ALL, OURS, Sample
 from mn_benchmark.suites.asked import Asked, Samples
 from mn_benchmark.systems import Document, Ranker
 from mn_benchmark.tokens import within
+from mn_benchmark.values import Value
 from mn_contract.errors import NeedsPartition
 
 _TOKENS: Final = 4000
 _QUESTIONS: Final = "probing_questions/probing_questions.json"
 _KINDS: Final = {"preference_following": "preference", "instruction_following": "constraint"}
 """By ability: what the messages that it is about are; the later one goes where both apply."""
+_UNANSWERABLE: Final = "abstention"
+"""The ability whose questions cite nothing, because nothing can answer them: they are left out."""
 _MARKER: Final = re.compile(r"\s*->->\s*\d+\s*,\s*[\w/]+\s*\Z")
 
 
@@ -51,8 +54,7 @@ class _Chat:
 def run(asked: Asked) -> Iterator[Sample]:
     """The suite: a case an ability, and `all`."""
     samples = Samples()
-    chats = [_chat(asked.data, file) for file in asked.data.files("beam", "**/chat.json")]
-    for chat in chats:
+    for chat in asked.each("beam", "**/chat.json", _chat):
         asked.progress(f"{chat.name}: {OURS} on {len(chat.questions)} questions")
         with Membrane(chat.messages) as ours:
             _score(samples, OURS, chat, partial(_packed, ours, asked.progress))
@@ -86,34 +88,36 @@ def _filled(ranker: Ranker, messages: Sequence[Document], question: str) -> set[
 
 
 def _chat(data: Data, file: Path) -> _Chat:
-    asked = file.parent / _QUESTIONS
-    probing = data.json(asked)
-    with Reading(asked):
-        cited = {
-            ability: [frozenset(_cited(one.get("source_chat_ids"))) for one in questions]
-            for ability, questions in probing.items()
-        }
-    kinds = {message: kind for ability, kind in _KINDS.items() for one in cited.get(ability, ()) for message in one}
-    given = data.json(file)
-    with Reading(file):
-        messages: dict[int, Document] = {}
-        for batch in given:
-            for turn in batch["turns"]:
-                for message in turn:
-                    if message["id"] in messages:
-                        raise ValueError(f"two messages are called {message['id']}")
-                    messages[message["id"]] = _message(message, kinds.get(message["id"], "observation"))
+    probing = [
+        (ability, question, frozenset(_cited(question.field("source_chat_ids"))))
+        for ability, questions in data.json(file.parent / _QUESTIONS).fields().items()
+        if ability != _UNANSWERABLE
+        for question in questions.items()
+    ]
+    kinds = {
+        message: kind
+        for typed, kind in _KINDS.items()
+        for ability, _, cited in probing
+        if ability == typed
+        for message in cited
+    }
+    messages: dict[int, Document] = {}
+    for batch in data.json(file).items():
+        for turn in batch.field("turns").items():
+            for message in turn.items():
+                number = message.field("id").whole()
+                if number in messages:
+                    raise message.field("id").damage("an id of its own", f"{number} again")
+                messages[number] = _message(message, kinds.get(number, "observation"))
     places = {message: place for place, message in enumerate(messages)}
-    with Reading(asked):
-        questions = [
-            _Question(
-                text=text_of(one["question"]),
-                ability=ability,
-                cited=frozenset(places[message] for message in named if message in places),
-            )
-            for ability, named_by_question in cited.items()
-            for one, named in zip(probing[ability], named_by_question, strict=True)
-        ]
+    questions = [
+        _Question(
+            text=question.field("question").question(),
+            ability=ability,
+            cited=frozenset(places[message] for message in cited if message in places),
+        )
+        for ability, question, cited in probing
+    ]
     return _Chat(
         name=str(file.parent.relative_to(data.root)),
         messages=list(messages.values()),
@@ -121,17 +125,18 @@ def _chat(data: Data, file: Path) -> _Chat:
     )
 
 
-def _cited(named: Any) -> Iterator[int]:
-    """The messages that a question cites: numbers in lists, or by what they tell; none where nothing can answer it."""
-    if isinstance(named, dict | list):
-        for one in named.values() if isinstance(named, dict) else named:
+def _cited(named: Value) -> Iterator[int]:
+    """The messages that a question cites: numbers in lists, or by what they tell."""
+    if isinstance(named.found, dict | list):
+        inner = named.fields().values() if isinstance(named.found, dict) else named.items()
+        for one in inner:
             yield from _cited(one)
-    elif named is not None:
-        yield int(named)
+    else:
+        yield named.whole()
 
 
-def _message(given: Any, kind: str) -> Document:
-    text = without_marker(text_of(given["content"])) or "-"
+def _message(given: Value, kind: str) -> Document:
+    text = without_marker(given.field("content").text()) or "-"
     return Document(text=text, charged=text, kind=kind)
 
 

@@ -20,15 +20,17 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, Final
 
-from mn_benchmark.data import Data, Reading, text_of
+from mn_benchmark.data import Data
 from mn_benchmark.membrane import Membrane
 from mn_benchmark.report import ALL, OURS, Sample
 from mn_benchmark.suites.asked import Asked, Samples
 from mn_benchmark.systems import Document
 from mn_benchmark.tokens import tokens, within
-from mn_contract.errors import InvalidInput, NotFound
+from mn_benchmark.values import Value
+from mn_contract.errors import InvalidInput
 from mn_contract.limits import CARD_LIST_MAX
 
 _SMALL: Final = 1000
@@ -75,12 +77,13 @@ class _Pool:
         self.said: dict[str, dict[str, str]] = {}
         """By text: claim id -> stance."""
 
-    def cite(self, claim_id: str, claim: str, label: str, text: str) -> None:
-        """What an evidence says of a claim. Two labels for one claim are mixed; an empty text says nothing."""
-        stance = _STANCES[label]
-        cited = self.claims.setdefault(claim_id, _Claim(text=claim))
-        if cited.text != claim:
-            raise ValueError(f"two claims are called {claim_id!r}")
+    def cite(self, claim: Value, named: str, stance: str, text: str) -> None:
+        """What an evidence says of a claim, whose id is in the field `named`. Two stances to one claim are mixed; an
+        empty text says nothing."""
+        claim_id, asked = claim.field(named).name(), _normal(claim.field("claim").question())
+        cited = self.claims.setdefault(claim_id, _Claim(text=asked))
+        if cited.text != asked:
+            raise claim.field(named).damage("an id of its own", f"{claim_id!r}, as another claim is called")
         if not text:
             return
         said = self.said.setdefault(text, {})
@@ -98,9 +101,10 @@ class _Pool:
 
 def run(asked: Asked) -> Iterator[Sample]:
     """The suite: a case a file of Climate-FEVER, `all` of them, and `scifact`."""
-    shares = _shares(asked.settings)
+    shares = read_settings(asked.settings)
     samples = Samples()
-    for pool in _pools(asked):
+    pools = [*asked.each("climate-fever", "*.jsonl", _climate_fever), asked.part(_scifact)]
+    for pool in filter(None, pools):
         case = pool.cases[-1]
         if not pool.scored:
             asked.absent(f"{case} has no claim with evidence on both sides")
@@ -182,7 +186,7 @@ def _joined(stances: Iterable[str]) -> str:
     return told.pop() if len(told) == 1 else "mixed" if told else "neutral"
 
 
-def _shares(settings: Mapping[str, Any]) -> _Shares:
+def read_settings(settings: Mapping[str, Any]) -> _Shares:
     """The suite's settings. Raises InvalidInput."""
     named = {one.name for one in fields(_Shares)}
     if settings.keys() != named or not all(type(share) in (int, float) for share in settings.values()):
@@ -190,58 +194,50 @@ def _shares(settings: Mapping[str, Any]) -> _Shares:
     return _Shares(**settings)
 
 
-def _pools(asked: Asked) -> list[_Pool]:
-    """The cases whose data is there. Raises NotFound where none is."""
-    found: list[_Pool] = []
-    missing = []
-    for read in (_climate_fever, _scifact):
-        try:
-            found += read(asked.data)
-        except NotFound as error:
-            missing.append(error.message)
-    if not found:
-        raise NotFound("; ".join(missing))
-    for told in missing:
-        asked.absent(told)
-    return found
+def _climate_fever(data: Data, file: Path) -> _Pool:
+    pool = _Pool(ALL, f"climate-fever/{file.stem}")
+    for claim in data.json_lines(file):
+        for evidence in claim.field("evidences").items():
+            stance = evidence.field("evidence_label").one_of(_STANCES)
+            pool.cite(claim, "claim_id", stance, _normal(evidence.field("evidence").text()))
+    return pool
 
 
-def _climate_fever(data: Data) -> Iterator[_Pool]:
-    for file in data.files("climate-fever", "*.jsonl"):
-        pool = _Pool(ALL, f"climate-fever/{file.stem}")
-        for number, one in enumerate(data.json_lines(file), start=1):
-            with Reading(file, f"record {number}"):
-                for evidence in one["evidences"]:
-                    text = _normal(evidence["evidence"])
-                    pool.cite(str(one["claim_id"]), _normal(one["claim"]), evidence["evidence_label"], text)
-        yield pool
-
-
-def _scifact(data: Data) -> Iterator[_Pool]:
+def _scifact(data: Data) -> _Pool:
     pool = _Pool("scifact")
     abstracts: dict[str, str] = {}
     for file in data.files("scifact", "corpus*.csv"):
-        for number, row in enumerate(data.csv(file), start=1):
-            with Reading(file, f"row {number}"):
-                abstracts[row["doc_id"]] = text = _normal(" ".join(_sentences(row["abstract"])))
-                if text:
-                    pool.said.setdefault(text, {})
+        for row in data.csv(file, "doc_id", "abstract"):
+            sentences = row.field("abstract").parsed(_sentences, "a printed list of texts")
+            abstracts[row.field("doc_id").text()] = text = _normal(" ".join(sentences))
+            if text:
+                pool.said.setdefault(text, {})
     for file in data.files("scifact", "claims*.csv"):
-        for number, row in enumerate(data.csv(file), start=1):
-            with Reading(file, f"row {number}"):
-                if row["evidence_label"]:
-                    cited = abstracts[row["evidence_doc_id"]]
-                    pool.cite(row["id"], _normal(row["claim"]), row["evidence_label"], cited)
-    yield pool
+        for row in data.csv(file, "id", "claim", "evidence_doc_id", "evidence_label"):
+            if row.field("evidence_label").text():
+                stance = row.field("evidence_label").one_of(_STANCES)
+                cited = row.field("evidence_doc_id").one_of(abstracts, "a document of the corpus")
+                pool.cite(row, "id", stance, cited)
+    return pool
 
 
 def _sentences(printed: str) -> list[str]:
-    """The texts of a list that was printed with commas or, as numpy does it, without."""
+    """The texts of a list that was printed with commas or, as numpy does it, without. Raises ValueError."""
     if printed.strip(" ")[:1] != "[" or _QUOTED.sub("", printed).strip(" \n,[]"):
-        raise ValueError("an abstract is not a printed list of texts")
-    return [ast.literal_eval(quoted) for quoted in _QUOTED.findall(printed)]
+        raise ValueError(printed)
+    return [_unquoted(quoted) for quoted in _QUOTED.findall(printed)]
 
 
-def _normal(text: Any) -> str:
+def _unquoted(quoted: str) -> str:
+    """The text of a Python literal. Raises ValueError where an escape in it stands for no character."""
+    try:
+        text: str = ast.literal_eval(quoted)
+    except SyntaxError as error:
+        raise ValueError(quoted) from error
+    text.encode("utf-8")
+    return text
+
+
+def _normal(text: str) -> str:
     """A text with single spaces for white space."""
-    return " ".join(text_of(text).split())
+    return " ".join(text.split())

@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from mn_benchmark.data import Data, Reading, lines_of
+from mn_benchmark.data import Data
 from mn_benchmark.report import ALL, Sample
 from mn_benchmark.suites.asked import Asked, Samples
 from mn_benchmark.systems import Document
+from mn_benchmark.values import Value
 
 _TOP: Final = 10
 _SECTION: Final = re.compile(r"^\.([A-Z])[ \t]*(\d*)[ \t]*$", re.MULTILINE)
@@ -30,13 +31,10 @@ def run(asked: Asked) -> Iterator[Sample]:
     abstracts = [
         Document(text=text, charged=text)
         for one in _records(data, documents)
-        for text in [" ".join(f"{one['T']} {one['W']}".split()) or "-"]
+        for text in [" ".join(f"{one.field('T').text()} {one.field('W').text()}".split()) or "-"]
     ]
-    asked_for = [" ".join(one["W"].split()) for one in _records(data, questions)]
-    relevant = _judgments(data, judged)
-    with Reading(judged):
-        if max(relevant, default=0) > len(asked_for) or max(map(max, relevant.values()), default=0) > len(abstracts):
-            raise ValueError("it judges questions or documents that are not there: a file is cut short")
+    asked_for = [" ".join(one.field("W").question().split()) for one in _records(data, questions)]
+    relevant = _judgments(data, judged, len(asked_for), len(abstracts))
     samples = Samples()
     for name, opened in asked.systems.items():
         asked.progress(f"cranfield: {name} on {len(asked_for)} questions")
@@ -55,28 +53,34 @@ def ndcg(ranked: Sequence[int], relevant: set[int]) -> float:
     return gained / sum(gains[: min(len(relevant), _TOP)])
 
 
-def _records(data: Data, file: Path) -> list[dict[str, str]]:
-    """Each `.I` record's sections by letter."""
+def _records(data: Data, file: Path) -> list[Value]:
+    """Each record's sections by letter. A record begins at `.I` and its number; an `.I` alone may end a file."""
     text = data.text(file)
     records: list[dict[str, str]] = []
-    with Reading(file):
-        marks = list(_SECTION.finditer(text))
-        for mark, end in zip(marks, [*(one.start() for one in marks[1:]), len(text)], strict=True):
-            if mark[1] == "I":
-                records.append(defaultdict(str))
-            else:
-                records[-1][mark[1]] += text[mark.end() : end]
-        if not records:
-            raise ValueError("it has no .I records")
-    return records
+    whole = Value(found=records, file=file)
+    marks = list(_SECTION.finditer(text))
+    if not marks or marks[0][1] != "I" or not marks[0][2]:
+        raise whole.damage("records that begin with a line such as .I 1", "none at its start")
+    for mark, end in zip(marks, [*(one.start() for one in marks[1:]), len(text)], strict=True):
+        if mark[1] == "I" and mark[2]:
+            records.append({})
+        else:
+            records[-1][mark[1]] = records[-1].get(mark[1], "") + text[mark.end() : end]
+    return whole.items()
 
 
-def _judgments(data: Data, file: Path) -> dict[int, set[int]]:
+def _judgments(data: Data, file: Path, questions: int, documents: int) -> dict[int, set[int]]:
+    """The documents that are relevant to each question, of so many."""
     found: dict[int, set[int]] = defaultdict(set)
-    text = data.text(file)
-    with Reading(file):
-        for line in lines_of(text):
-            question, document, grade = map(int, line.split()[:3])
-            if grade > 0:
-                found[question].add(document)
+    for line in data.lines(file):
+        question, document, grade = line.parsed(_judgment, "the numbers of a question and a document, and a grade")
+        if not (1 <= question <= questions and 1 <= document <= documents):
+            raise line.damage(f"one of {questions} questions and {documents} documents (is another file cut short?)")
+        if grade > 0:
+            found[question].add(document)
     return found
+
+
+def _judgment(line: str) -> tuple[int, int, int]:
+    question, document, grade = map(int, line.split()[:3])
+    return question, document, grade

@@ -12,20 +12,23 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from pathlib import Path
+from typing import Final
 
-from mn_benchmark.data import Reading
+from mn_benchmark.data import Data
 from mn_benchmark.membrane import Membrane
 from mn_benchmark.report import ALL, OURS, Sample
 from mn_benchmark.suites.asked import Asked, Samples
 from mn_benchmark.systems import Document
 from mn_benchmark.tokens import within
+from mn_benchmark.values import Value
 
 _CASES: Final = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop"}
-_TURN_ID: Final = re.compile(r"D:?(\d+):(\d+)")
+_SESSION: Final = re.compile(r"session_(\d{1,9})")
+_TURN_ID: Final = re.compile(r"D:?(\d{1,9}):(\d{1,9})")
 _TOP: Final = 10
 _TOKENS: Final = 2000
 _STEPS: Final = tuple(range(200, 4001, 200))
@@ -53,10 +56,7 @@ class _Conversation:
 def run(asked: Asked) -> Iterator[Sample]:
     """The suite."""
     samples = Samples()
-    for file in asked.data.files("locomo", "*.json"):
-        given = asked.data.json(file)
-        with Reading(file):
-            conversations = [_conversation(one) for one in given]
+    for conversations in asked.each("locomo", "*.json", _conversations):
         for conversation in conversations:
             asked.progress(f"{conversation.name}: {OURS} in {len(_STEPS)} budgets")
             for dropped in _steps(conversation):
@@ -87,39 +87,49 @@ def _recall(found: Sequence[int], question: _Question) -> float:
     return len(question.evidence.intersection(found)) / len(question.evidence)
 
 
-def _conversation(given: Any) -> _Conversation:
-    said = given["conversation"]
+def _conversations(data: Data, file: Path) -> list[_Conversation]:
+    return [_conversation(given) for given in data.json(file).items()]
+
+
+def _conversation(given: Value) -> _Conversation:
+    said = given.field("conversation")
+    sessions = sorted(int(named[1]) for name in said.fields() if (named := _SESSION.fullmatch(name)))
     turns: list[Document] = []
     places: dict[tuple[int, int], int] = {}
-    session = 0
-    while f"session_{(session := session + 1)}_date_time" in said:
-        date = said[f"session_{session}_date_time"]
-        for turn in said.get(f"session_{session}", ()):
-            found = _TURN_ID.fullmatch(turn["dia_id"])
-            if found is None:
-                raise ValueError(f"a turn is called {turn['dia_id']!r}")
-            places[int(found[1]), int(found[2])] = len(turns)
-            turns.append(_turn(turn["speaker"], turn["text"], date))
-    questions = [_question(one, places) for one in given["qa"] if one["category"] in _CASES]
+    for session in sessions:
+        date = said.field(f"session_{session}_date_time")
+        when = date.parsed(_time, "a time such as 1:56 pm on 8 May, 2023")
+        for turn in said.field(f"session_{session}").items():
+            places[turn.field("dia_id").parsed(_turn_id, "a turn's id such as D1:3")] = len(turns)
+            turns.append(_turn(turn.field("speaker").label(), turn.field("text").text(), date.text(), when))
+    questions = [_question(one, places) for one in given.field("qa").items()]
     return _Conversation(
-        name=str(given["sample_id"]), turns=turns, questions=[one for one in questions if one.evidence]
+        name=given.field("sample_id").name(), turns=turns, questions=[one for one in questions if one.evidence]
     )
 
 
-def _turn(speaker: str, text: str, date: str) -> Document:
-    return Document(
-        text=text or "-",
-        charged=f"[{date}] {speaker}: {text}",
-        entities=(speaker,),
-        occurred_at=datetime.strptime(date, "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC),
-    )
+def _time(text: str) -> datetime:
+    return datetime.strptime(text, "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
 
 
-def _question(given: Any, places: dict[tuple[int, int], int]) -> _Question:
-    named = [_TURN_ID.findall(one) for one in given["evidence"]]
+def _turn_id(text: str) -> tuple[int, int]:
+    found = _TURN_ID.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    return int(found[1]), int(found[2])
+
+
+def _turn(speaker: str, text: str, date: str, when: datetime) -> Document:
+    return Document(text=text or "-", charged=f"[{date}] {speaker}: {text}", entities=(speaker,), occurred_at=when)
+
+
+def _question(given: Value, places: Mapping[tuple[int, int], int]) -> _Question:
+    """A question; without evidence where it is of no case, or names only turns that are not there."""
+    case = _CASES.get(given.field("category").whole(), "")
+    named = [_TURN_ID.findall(one.text()) for one in given.field("evidence").items()] if case else []
     turns = {places.get((int(session), int(turn))) for one in named for session, turn in one}
     return _Question(
-        text=given["question"],
-        case=_CASES[given["category"]],
+        text=given.field("question").question(),
+        case=case,
         evidence=frozenset(place for place in turns if place is not None),
     )

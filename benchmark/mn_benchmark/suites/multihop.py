@@ -6,17 +6,17 @@ The paragraphs of all questions of a file are one pool, a card each, charged as 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from mn_benchmark.data import Data, Reading
+from mn_benchmark.data import Data
 from mn_benchmark.report import ALL, Sample
 from mn_benchmark.suites.asked import Asked, Samples
 from mn_benchmark.systems import Document
 from mn_benchmark.tokens import within
-from mn_contract.errors import NotFound
+from mn_benchmark.values import Value
 
 _TOKENS: Final = 4000
 _RANKED: Final = 400
@@ -32,7 +32,10 @@ class _Pool:
 def run(asked: Asked) -> Iterator[Sample]:
     """The suite: a case a file, and `all`."""
     samples = Samples()
-    for pool in _pools(asked.data):
+    for pool in (
+        *asked.each("hotpotqa", "*.jsonl", _hotpotqa),
+        *asked.each("musique", "*.json", _musique, but="*_corpus.json"),
+    ):
         for name, opened in asked.systems.items():
             asked.progress(f"{pool.case}: {name} on {len(pool.questions)} questions")
             with opened(pool.paragraphs) as ranker:
@@ -42,35 +45,32 @@ def run(asked: Asked) -> Iterator[Sample]:
     yield from samples
 
 
-def _pools(data: Data) -> Iterator[_Pool]:
-    files = [
-        *_there(data, "hotpotqa", "*.jsonl"),
-        *(file for file in _there(data, "musique", "*.json") if not file.stem.endswith("_corpus")),
-    ]
-    if not files:
-        raise NotFound(f"there is no hotpotqa/*.jsonl and no musique/*.json under {data.root}")
-    for file in files:
-        given = data.json_lines(file) if file.suffix == ".jsonl" else data.json(file)
-        with Reading(file):
-            yield _pool(f"{file.parent.name}/{file.stem}", given)
+def _hotpotqa(data: Data, file: Path) -> _Pool:
+    return _pool(file, data.json_lines(file))
 
 
-def _there(data: Data, folder: str, pattern: str) -> list[Path]:
-    try:
-        return data.files(folder, pattern)
-    except NotFound:
-        return []
+def _musique(data: Data, file: Path) -> _Pool:
+    return _pool(file, data.json(file).items())
 
 
-def _pool(case: str, given: Iterable[Any]) -> _Pool:
+def _pool(file: Path, given: Sequence[Value]) -> _Pool:
     places: dict[str, int] = {}
     questions = []
     for one in given:
-        paragraphs = one["contexts"] if "contexts" in one else one["paragraphs"]
-        texts = {f"{each['title']}: {each['paragraph_text']}": bool(each["is_supporting"]) for each in paragraphs}
+        texts = dict(map(_paragraph, one.field("contexts", "paragraphs").items()))
         gold = frozenset(places.setdefault(text, len(places)) for text in texts if texts[text])
         for text in texts:
             places.setdefault(text, len(places))
-        questions.append((one["question_text"] if "question_text" in one else one["question"], gold))
+        questions.append((one.field("question_text", "question").question(), gold))
     documents = [Document(text=text, charged=text) for text in places]
-    return _Pool(case=case, paragraphs=documents, questions=[one for one in questions if one[1]])
+    return _Pool(
+        case=f"{file.parent.name}/{file.stem}",
+        paragraphs=documents,
+        questions=[one for one in questions if one[1]],
+    )
+
+
+def _paragraph(given: Value) -> tuple[str, bool]:
+    """Its text, and whether it supports the answer."""
+    text = f"{given.field('title').text()}: {given.field('paragraph_text').text()}"
+    return text, given.field("is_supporting").truth()

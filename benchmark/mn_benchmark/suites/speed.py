@@ -38,7 +38,7 @@ from mn_benchmark.grown import READER, commit, one_card, questions, record, sent
 from mn_benchmark.report import ALL, OURS, Sample
 from mn_benchmark.suites.asked import Asked
 from mn_benchmark.systems import Document
-from mn_contract.errors import InvalidInput
+from mn_contract.errors import InvalidInput, NotFound
 from mn_engine.bootstrap import engine_over
 from mn_engine.domain.packets import Budget, Decision, Shares
 from mn_engine.recall.analysis import analyse_query
@@ -66,10 +66,12 @@ def run(asked: Asked) -> Iterator[Sample]:
     """The suite."""
     from mn_benchmark.peers import Tantivy
 
-    settings = _settings(asked.settings)
+    settings = read_settings(asked.settings)
     cards, rounds = settings["cards"], settings["rounds"]
     some = sentences(asked.data)
     queries = _queries(asked.data, settings["queries"], asked.seed)
+    if not some or not all(queries.values()):
+        raise NotFound("the texts of hotpotqa, climate-fever and locomo hold no sentence, or nothing asks of them")
     asked.progress(f"speed: {_PEER} over {cards:,} cards")
     peer = Tantivy(Document(text=text, charged=text) for text in texts_of(some, cards, asked.seed))
     with tempfile.TemporaryDirectory(prefix="membrane-benchmark-") as folder:
@@ -85,7 +87,8 @@ def run(asked: Asked) -> Iterator[Sample]:
             engine.close()
 
 
-def _settings(given: Mapping[str, Any]) -> dict[str, int]:
+def read_settings(given: Mapping[str, Any]) -> dict[str, int]:
+    """The suite's settings. Raises InvalidInput."""
     unknown = sorted(set(given) - set(_SETTINGS))
     if unknown:
         raise InvalidInput(f"speed has no setting {unknown[0]!r}; it has {', '.join(_SETTINGS)}", field="settings")

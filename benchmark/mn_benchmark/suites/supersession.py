@@ -14,14 +14,15 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from mn_benchmark.data import Data, Reading, text_of
+from mn_benchmark.data import Data
 from mn_benchmark.membrane import Membrane
 from mn_benchmark.report import ALL, OURS, Sample
 from mn_benchmark.suites.asked import Asked, Samples
 from mn_benchmark.systems import Document
 from mn_benchmark.tokens import within
+from mn_benchmark.values import Value
 
 _TOKENS: Final = 1000
 
@@ -43,23 +44,22 @@ class _List:
 def run(asked: Asked) -> Iterator[Sample]:
     """The suite: a case a file, and `all`."""
     samples = Samples()
-    for file in asked.data.files("letta-evals", "*.jsonl"):
-        lists = list(_lists(asked.data, file))
-        cases = (ALL, f"letta-evals/{file.stem}")
-        asked.progress(f"{file.stem}: {OURS} on {len(lists)} lists")
+    for name, lists in asked.each("letta-evals", "*.jsonl", _lists):
+        cases = (ALL, f"letta-evals/{name}")
+        asked.progress(f"{name}: {OURS} on {len(lists)} lists")
         with tempfile.TemporaryDirectory(prefix="membrane-benchmark-") as folder:
             root = Path(folder)
             with Membrane((), root=root):  # keeps the engine open from list to list
                 for number, one in enumerate(lists):
                     _superseded(one, root, f"superseded-{number}", samples, cases)
                     _contradicted(one, root, f"contradicted-{number}", samples, cases)
-        for name, opened in asked.peers.items():
-            asked.progress(f"{file.stem}: {name} on {len(lists)} lists")
+        for peer, opened in asked.peers.items():
+            asked.progress(f"{name}: {peer} on {len(lists)} lists")
             for one in lists:
                 facts = [*one.facts, one.later("supersedes")]
                 with opened(facts) as ranker:
                     shown = within(_TOKENS, ranker.rank(one.question, len(facts)), facts)
-                samples.add(name, "stale_suppressed", float(one.old.isdisjoint(shown)), *cases)
+                samples.add(peer, "stale_suppressed", float(one.old.isdisjoint(shown)), *cases)
     yield from samples
 
 
@@ -83,20 +83,29 @@ def _contradicted(one: _List, root: Path, run_id: str, samples: Samples, cases: 
     samples.add(OURS, "both_shown_marked", float(marked), *cases)
 
 
-def _lists(data: Data, file: Path) -> Iterator[_List]:
-    for number, given in enumerate(data.json_lines(file), start=1):
-        with Reading(file, f"record {number}"):
-            one = _list(given["input"], given["agent_args"]["extra"])
-            if one.old:
-                yield one
+def _lists(data: Data, file: Path) -> tuple[str, list[_List]]:
+    """The file's name, and its lists that something is replaced in."""
+    lists = [_list(given) for given in data.json_lines(file)]
+    return file.stem, [one for one in lists if one.old]
 
 
-def _list(question: str, given: Any) -> _List:
-    facts = [_fact(text_of(fact)) for fact in given["facts"]]
-    old = frozenset(given["supporting_fact_indices"])
-    if not old <= set(range(len(facts))):
-        raise ValueError(f"the supporting facts {sorted(old)} are not all among the {len(facts)} facts")
-    return _List(question=text_of(question), facts=facts, newer=text_of(given["contradicting_fact"]), old=old)
+def _list(given: Value) -> _List:
+    told = given.field("agent_args").field("extra")
+    facts = [_fact(fact.text()) for fact in told.field("facts").items()]
+    return _List(
+        question=given.field("input").question(),
+        facts=facts,
+        newer=told.field("contradicting_fact").text(),
+        old=frozenset(_replaced(one, len(facts)) for one in told.field("supporting_fact_indices").items()),
+    )
+
+
+def _replaced(given: Value, facts: int) -> int:
+    """The place of a fact that the newer one replaces."""
+    place = given.whole()
+    if not 0 <= place < facts:
+        raise given.damage(f"the place of one of the {facts} facts, from 0 up")
+    return place
 
 
 def _fact(text: str, relations: tuple[tuple[str, int], ...] = ()) -> Document:

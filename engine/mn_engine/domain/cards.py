@@ -316,7 +316,9 @@ class Card:
             validation=self.validation.name.lower(),
             confidence=self.confidence,
             trust=self.trust,
-            occurred_at=None if self.occurred_at is None else format_rfc3339(self.occurred_at),
+            occurred_at=_rfc3339(self.occurred_at),
+            valid_from=_rfc3339(self.valid_from),
+            valid_until=_rfc3339(self.valid_until),
             topics=self.topics,
             source_url=self.source_url,
             conflicts=conflicts,
@@ -326,6 +328,10 @@ class Card:
     def with_trust(self, trust: float | None) -> Card:
         """The card with another trust (a summary's is capped when it is recorded)."""
         return replace(self, trust=trust)
+
+
+def _rfc3339(time: int | None) -> str | None:
+    return None if time is None else format_rfc3339(time)
 
 
 _PLAIN_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(

@@ -83,11 +83,6 @@ class Shares:
         if self.opposing + self.supporting > 1.0:
             raise InvalidInput("the two shares together must be at most 1", field="counter_evidence_share")
 
-    @property
-    def free(self) -> float:
-        """What the two leave."""
-        return max(0.0, round(1.0 - self.opposing - self.supporting, 9))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:

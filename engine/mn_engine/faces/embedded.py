@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mn_contract.errors import InvalidInput
-from mn_engine.domain.deadlines import Expired, never
+from mn_engine.domain.deadlines import Remaining, endless
 from mn_engine.faces.exchange import exchange
 from mn_engine.faces.gate import Gate
 from mn_engine.service.engine import Call, Engine
@@ -20,8 +20,8 @@ class EmbeddedFace:
         self._engine = engine
         self._gate = Gate()
 
-    def call(self, method: str, metadata: Mapping[str, str], request: Any, *, expired: Expired = never) -> Any:
+    def call(self, method: str, metadata: Mapping[str, str], request: Any, *, remaining: Remaining = endless) -> Any:
         """Runs `method` (an RPC's name). Requests and answers are messages, or iterators of them, as on the wire."""
         if method not in OPERATIONS:
             raise InvalidInput(f"there is no operation {method!r}", field="method")
-        return exchange(self._engine, method, self._gate.admit(metadata), Call(expired=expired), request)
+        return exchange(self._engine, method, self._gate.admit(metadata), Call(remaining=remaining), request)

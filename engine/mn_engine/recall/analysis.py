@@ -22,7 +22,7 @@ import snowballstemmer
 from mn_engine.domain.cards import Card, document_size, document_tokens, hash64
 from mn_engine.domain.events import Analysis
 
-ANALYSIS_VERSION: Final = 1
+ANALYSIS_VERSION: Final = 2
 COUNT_MAX: Final = 255
 """Term counts are kept in a byte."""
 
@@ -65,9 +65,11 @@ def terms(text: str) -> Iterator[str]:
 
 
 def analyse_query(text: str) -> Query:
-    """The terms of a question."""
-    unique = tuple(dict.fromkeys(terms(text)))
-    return Query(terms=unique, hashes=tuple(term_hash(term) for term in unique))
+    """The terms of a question. Of terms that share a hash, which is all that cards keep of theirs, the first stands."""
+    by_hash: dict[int, str] = {}
+    for term in terms(text):
+        by_hash.setdefault(term_hash(term), term)
+    return Query(terms=tuple(by_hash.values()), hashes=tuple(by_hash))
 
 
 def analyse_names(text: str) -> tuple[int, ...]:

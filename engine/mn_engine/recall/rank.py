@@ -45,6 +45,8 @@ _LABELS: Final = (
 """Decision field, its hash and mask, retriever bit, how many full-weight terms of its rarity a label is worth."""
 _RELATED_WORTH: Final = 512
 """What a word at cosine 1 is worth beside the question's own, in 1024ths."""
+_WIDENED_MAX: Final = 64
+"""Words of a question whose related words are looked for: its first ones, because a long text says what it means."""
 _MEANT_MAX: Final = 2048
 """Cards whose vectors are looked at: the best by words and labels."""
 _MEANING_WORTH: Final = 512
@@ -235,9 +237,10 @@ def _add(having: Having, worths: list[int], scores: NDArray[np.int64]) -> None:
 def _near(query: Query, lexicon: Lexicon) -> dict[int, list[Neighbour]]:
     """Words near the question's that are none of them: hash -> (cosine, that word) of each that it is near."""
     found: dict[int, list[Neighbour]] = {}
-    for hashed in query.hashes:
+    own = frozenset(query.hashes)
+    for hashed in query.hashes[:_WIDENED_MAX]:
         for neighbour, cosine in lexicon.near(hashed):
-            if neighbour not in query.hashes:
+            if neighbour not in own:
                 found.setdefault(neighbour, []).append((cosine, hashed))
     return found
 

@@ -16,6 +16,8 @@ LENGTH: Final = 512
 """The Euclidean length of a vector, as far as rounding and cutting at a byte allow."""
 COSINE_BITS: Final = 10
 """Fraction bits of a cosine."""
+_SUM_MAX: Final = 1 << 27
+"""Below this, the squares of DIMENSIONS numbers add up to less than 1 << 63."""
 
 
 def cosines(vectors: NDArray[np.int8], one: NDArray[np.int8]) -> NDArray[np.int64]:
@@ -28,6 +30,8 @@ def cosines(vectors: NDArray[np.int8], one: NDArray[np.int8]) -> NDArray[np.int6
 
 def quantized(sums: NDArray[np.int64]) -> NDArray[np.int8]:
     """Rows of integers as vectors of LENGTH, in integers all the way."""
+    while (large := np.abs(sums).max(axis=1, initial=0) >= _SUM_MAX).any():  # their squares would not fit
+        sums = np.where(large[:, None], sums >> 1, sums)
     lengths = _roots((sums * sums).sum(axis=1))[:, None]
     scaled = (2 * sums * LENGTH + lengths) // (2 * lengths)
     vectors: NDArray[np.int8] = np.clip(scaled, -127, 127).astype(np.int8)

@@ -24,11 +24,14 @@ from mn_contract.names import format_ref, parse_ref
 from mn_engine.domain.access import OPEN, Acl
 from mn_engine.domain.cards import CardKey, Kind, hash64, ordinal_of
 from mn_engine.domain.scope import Scope
+from mn_engine.domain.times import format_rfc3339
 from mn_engine.recall.columns import RESOLVED, SUPERSEDED, UNKNOWN_TIME
 from mn_engine.recall.index import NO_CARD, RunIndex
 
 _PAUSE_MICROSECONDS: Final = 30 * 60 * 1_000_000
 """A conversation ends where nothing more happens for half an hour."""
+_DAY_MICROSECONDS: Final = 24 * 60 * 60 * 1_000_000
+"""Two cards at the very beginning of one day (UTC) tell its date, and no time of theirs: a date joins nothing."""
 _CONFLICTS: Final = len('"conflicts":[],') - 1  # the first reference has no comma before it
 _CONFLICT: Final = len('"",')
 THREAD_GAP: Final = 2
@@ -142,12 +145,14 @@ class View:
     @cached_property
     def threads(self) -> Threads:
         """Conversations: cards recorded one after another, as far as the reader sees, that tell of times close
-        together or whose texts are parts of one source."""
+        together, and not of a date alone, or whose texts are parts of one source."""
         places = np.flatnonzero(self.visible)
         times, bodies, texts = (self.column(name)[places] for name in ("occurred", "body_hashes", "text_hashes"))
         known = times != UNKNOWN_TIME
         joined = np.zeros(len(places), np.bool_)
         joined[1:] = (np.abs(np.diff(times)) <= _PAUSE_MICROSECONDS) & known[1:] & known[:-1]
+        dates = times % _DAY_MICROSECONDS == 0
+        joined[1:] &= ~(dates[1:] & dates[:-1])
         joined[1:] |= (bodies[1:] == bodies[:-1]) & (texts[1:] != texts[:-1])
         inside = joined.copy()
         inside[:-1] |= joined[1:]
@@ -179,11 +184,17 @@ class View:
             places = [place for place in self.index.ids.find(hash64(card_id)) if place < self.count]
         places = [place for place in places if seen[place] and self.index.key(place).id == card_id]
         if not places:
-            raise NotFound(f"there is no card {ref!r} that you can read" + (" and that is live" if live else ""))
+            raise NotFound(f"there is no card {ref!r} that you can read{self._live_at() if live else ''}")
         if len(places) > 1:
             names = ", ".join(self.ref(place) for place in places)
             raise InvalidInput(f"{ref!r} is ambiguous: say which of {names}", field="ref")
         return self.ordinal(places[0])
+
+    def _live_at(self) -> str:
+        """What a card must be that is called by a name here, and what to do where none is."""
+        if self.as_of is None:
+            return f" and that is live at revision {self.revision}; name another, or ask at a revision that has it live"
+        return f" and that held at {format_rfc3339(self.as_of)} (as_of); name another, or ask as of a time when it held"
 
     def can_read(self, key: CardKey) -> bool:
         """Whether the reader may know of the card, live or not."""

@@ -1,7 +1,7 @@
 """Allocation: required cards whole; then cards into the shares that are theirs; then everything by order.
 
 Shares are of what required cards leave. Opposing and supporting cards are offered theirs in the one order; standing
-preferences, and cards whose turn it is, may take what those two do not claim. What a share does not use flows back
+preferences, and cards whose turn it is, may take of what those two do not use. What a share does not use flows back
 (invariant 3). What stands or has its turn is served once, on the first page.
 """
 
@@ -133,7 +133,7 @@ def _limits(room: Room, shares: Shares, *, rotated: bool) -> dict[Role, Room]:
     limits = {
         Role.OPPOSING_SHARE: room.share(shares.opposing),
         Role.SUPPORTING_SHARE: room.share(shares.supporting),
-        Role.STANDING: room.share(min(_STANDING_SHARE, shares.free)),
+        Role.STANDING: room.share(_STANDING_SHARE),
     }
     return {**limits, Role.ROTATED: room.share(_ROTATED_SHARE)} if rotated else limits
 
@@ -145,18 +145,16 @@ def _quota(role: Role, limit: Room, used: Room) -> Quota:
 
 
 def _rotate(view: View, pool: Pool, page: Filling, rotation: int, limit: Room) -> int:
-    """Takes cards that rank would not reach, in recorded order from `rotation` on, round and round. Where the next turn
-    begins."""
+    """Takes cards that rank would not reach, in recorded order from `rotation` on, round and round, each that fits
+    `limit` in its turn. Where the next turn begins: at the first whose turn did not come."""
     waiting = page.untaken()
+    waiting = waiting[limit.holding(pool.sizes[waiting], pool.tokens[waiting])]
     numbers = (np.cumsum(view.readable) - 1)[pool.places[waiting]]  # hidden cards leave no gaps (invariant 7)
     turns = np.lexsort((numbers, numbers < rotation))
-    page.fill_ahead(Role.ROTATED, waiting[turns], limit=limit)
-    number_at = dict(zip(waiting.tolist(), numbers.tolist(), strict=True))
-    had = [number_at[rank] for rank, role in page.taken() if role is Role.ROTATED]
+    had = page.fill_in_turn(Role.ROTATED, waiting[turns], limit=limit)
     if not had:
         return rotation
-    past = [number for number in had if number < rotation]
-    return int(max(past or had)) + 1
+    return int(numbers[turns[had]] if had < len(turns) else numbers[turns[-1]] + 1)
 
 
 def _required(

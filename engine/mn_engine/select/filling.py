@@ -73,6 +73,15 @@ class Filling:
         self._take(role, np.asarray(waiting, np.int64), limit.within(self.left_room()))
         self._ahead |= self._taken.keys() - before
 
+    def fill_in_turn(self, role: Role, ranks: NDArray[np.int64], *, limit: Room) -> int:
+        """As `fill_ahead`, but it stops at the first card that does not fit any more, so that none is passed over. How
+        many it took."""
+        left = limit.within(self.left_room())
+        sizes, tokens = np.cumsum(self._pool.sizes[ranks]), np.cumsum(self._pool.tokens[ranks])
+        count = min(int(np.count_nonzero(left.holding(sizes, tokens))), self._slots - len(self._taken))
+        self.fill_ahead(role, ranks[:count], limit=limit)
+        return count
+
     def exchange(self, role: Role, *, keeping: Room) -> None:
         """Lets the least useful cards of `role` give way to one that was passed over and is worth more than they are,
         in all the room but `keeping`.
@@ -185,19 +194,25 @@ class Filling:
         }
 
     def next(self) -> Position | None:
-        """Where the next page continues; None where nothing is left that fits a page of this size.
+        """Where the next page continues; None where nothing is left that fits a page of the sizes so far.
 
-        Raises InvalidInput where pages of very different budgets have passed over more cards than a cursor can hold.
+        Raises InvalidInput where pages of very different budgets have passed over more cards than a cursor can hold,
+        and where this page could take nothing of what fits an earlier one.
         """
         pool = self._pool
-        if not self._taken or not self._waiting().any():
+        left = self._unserved & self._room_ever.holding(pool.sizes, pool.tokens)
+        left[list(self._taken)] = False
+        if not left.any() or self._slots == 0:
             return None
+        if not self._taken:
+            raise InvalidInput(
+                "no card that is left fits this budget, and some fit that of an earlier page; go on with as much",
+                field="budget_bytes",
+            )
         in_order = self._taken.keys() - self._ahead
         last = max(in_order) // DIVERSITY_WINDOW + 1 if in_order else 0
         end = max(min(self._position.end, len(pool)), min(last * DIVERSITY_WINDOW, len(pool)))
-        passed = self._unserved[:end] & self._room_ever.holding(pool.sizes[:end], pool.tokens[:end])
-        passed[[rank for rank in self._taken if rank < end]] = False
-        skipped = np.flatnonzero(passed).tolist()
+        skipped = np.flatnonzero(left[:end]).tolist()
         if len(skipped) > SKIPPED_MAX:
             raise InvalidInput(
                 "the pages' budgets differ so much that a cursor cannot tell what was passed over; keep to one budget, "
@@ -222,8 +237,8 @@ class Filling:
 
 def looked_at(position: Position) -> int:
     """How many of a pool's cards a page looks at in order, unless many do not fit: those served, those considered, and
-    the window in which it sees that there are more."""
-    return position.end + CANDIDATES_MAX + DIVERSITY_WINDOW
+    the window in which it sees that there are more. What was served ahead is known by its place in the order."""
+    return max(position.end + CANDIDATES_MAX + DIVERSITY_WINDOW, *(rank + 1 for rank in position.ahead), 0)
 
 
 def _unserved(pool: Pool, position: Position) -> NDArray[np.bool_]:

@@ -44,6 +44,7 @@ class Recalled:
     candidates: tuple[tuple[Seen, Why], ...]
     coverage: Coverage
     cursor: str
+    newest_revision: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +87,7 @@ def recall(
         ),
         coverage=page.coverage,
         cursor=_cursor(page.next, reading, scope),
+        newest_revision=reading.newest,
     )
 
 
@@ -167,7 +169,7 @@ def _preferred(
         Offer(ref=ref, kind=one.card.kind.name.lower(), stance=one.card.stance.name.lower(), text=one.card.text)
         for ref, one in zip(place_of, stored, strict=True)
     ]
-    refs, consulted = consultant.ask(decision.focus, offers)
+    refs, consulted = consultant.ask(decision.focus, offers, remaining=call.remaining())
     return [place_of[ref] for ref in refs], consulted
 
 
@@ -184,7 +186,10 @@ def _place(
 ) -> _Reading:
     call.check()
     if decision.as_of is not None and decision.as_of > engine.clock():
-        raise InvalidInput("decision.as_of lies in the future; nothing is known of it yet", field="decision.as_of")
+        raise InvalidInput(
+            "decision.as_of lies in the future, of which nothing is known yet; leave it out to ask of now",
+            field="decision.as_of",
+        )
     run = engine.store.run(scope.run_key)
     run.check_readable()
     position: Position | None = None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mn_contract.errors import ContextBudgetExceeded
-from mn_engine.domain.deadlines import Expired, never
+from mn_engine.domain.deadlines import Remaining, endless
 from mn_engine.recall.embedder import Embedder, NoEmbedder
 from mn_engine.service.indexes import Indexes
 from mn_engine.service.selector import Consultant
@@ -38,9 +38,13 @@ class Engine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """The caller's side of one call: whether its deadline has passed or it has gone."""
+    """The caller's side of one call: how long it still waits."""
 
-    expired: Expired = never
+    remaining: Remaining = endless
+
+    def expired(self) -> bool:
+        """Whether nobody waits for the answer any more."""
+        return self.remaining() <= 0
 
     def check(self) -> None:
         """Raises ContextBudgetExceeded where nobody waits for the answer any more."""

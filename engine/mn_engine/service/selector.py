@@ -8,6 +8,7 @@ offered is its own. Whatever goes wrong, the deterministic order stands, and the
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -60,14 +61,23 @@ class Consultant:
         self._seconds = seconds
         self._free = threading.BoundedSemaphore(_WAITED_FOR_MAX)
 
-    def ask(self, question: str, offers: Sequence[Offer]) -> tuple[tuple[str, ...], Consulted]:
-        """(references to offer first, APPLIED), or none and why not."""
+    def ask(
+        self, question: str, offers: Sequence[Offer], *, remaining: float = math.inf
+    ) -> tuple[tuple[str, ...], Consulted]:
+        """(references to offer first, APPLIED), or none and why not. Half of what `remaining` seconds the caller waits
+        is kept for the deterministic answer."""
+        told = self._answer(question, offers, min(self._seconds, remaining / 2))
+        if told[1] in (Consulted.TIMEOUT, Consulted.NONSENSE):
+            _log.warning("the model selector's answer was not used: %s", told[1].value)
+        return told
+
+    def _answer(self, question: str, offers: Sequence[Offer], seconds: float) -> tuple[tuple[str, ...], Consulted]:
         if not self._free.acquire(blocking=False):
             return (), Consulted.TIMEOUT
         answer: Future[tuple[tuple[str, ...], Consulted]] = Future()
         threading.Thread(target=self._run, args=(answer, question, offers), name="mn-selector", daemon=True).start()
         try:
-            return answer.result(self._seconds)
+            return answer.result(seconds)
         except TimeoutError:
             return (), Consulted.TIMEOUT
 
@@ -87,6 +97,6 @@ def _read(said: object, offers: Sequence[Offer]) -> tuple[tuple[str, ...], Consu
         return (), Consulted.NONSENSE
     refs = tuple(said)
     known = {offer.ref for offer in offers}
-    if not all(isinstance(ref, str) for ref in refs) or len(set(refs)) != len(refs) or not known.issuperset(refs):
+    if not all(type(ref) is str for ref in refs) or len(set(refs)) != len(refs) or not known.issuperset(refs):
         return (), Consulted.NONSENSE
     return refs, Consulted.APPLIED

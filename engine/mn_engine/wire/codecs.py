@@ -183,6 +183,7 @@ CODECS: Final[Mapping[str, Codec]] = MappingProxyType(
                 ],
                 coverage=encode_coverage(recalled.coverage),
                 cursor=recalled.cursor,
+                newest_revision=recalled.newest_revision,
             ),
         ),
         "Compile": Codec(

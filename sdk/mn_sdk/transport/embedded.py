@@ -24,7 +24,7 @@ class EmbeddedTransport:
         if timeout is None:
             return self._engine.call(method, self._headers, request)
         deadline = time.monotonic() + timeout
-        return self._engine.call(method, self._headers, request, expired=lambda: time.monotonic() > deadline)
+        return self._engine.call(method, self._headers, request, remaining=lambda: deadline - time.monotonic())
 
     def close(self) -> None:
         """See Transport."""

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from mn.context.working.v1 import run_pb2, working_memory_pb2
 from mn_contract.errors import ContextError, InvalidInput
 from mn_contract.limits import RUN_STORED_BYTES_MAX
-from mn_engine.domain.deadlines import never
+from mn_engine.domain.deadlines import endless
 from mn_engine.faces.embedded import EmbeddedFace
 from mn_engine.service.engine import Engine
 from mn_engine.wire.codecs import CODECS
@@ -75,9 +75,9 @@ def filled(draw: st.DrawFn, message: Message) -> Message:
 
 def ask(engine: Engine, method: str, request: Any) -> Any:
     """The whole answer, or the contract's error; anything else is a fault of ours."""
-    expired = (lambda: True) if method == "WatchRevisions" else never
+    remaining = (lambda: 0.0) if method == "WatchRevisions" else endless
     try:
-        answer = EmbeddedFace(engine).call(method, HEADERS, request, expired=expired)
+        answer = EmbeddedFace(engine).call(method, HEADERS, request, remaining=remaining)
         return list(answer) if isinstance(answer, Iterator) else answer
     except ContextError as error:
         return error

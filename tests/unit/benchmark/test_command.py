@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
+from mn_benchmark.command import main
 from mn_benchmark.config import Gate, read_config
-from mn_benchmark.report import Sample, row
+from mn_benchmark.report import Sample, check_folder, row
 from mn_benchmark.suites.cranfield import ndcg
+from mn_benchmark.tokens import tokens
 from mn_contract.errors import InvalidInput
+from mn_tokens import encodings
 from tests.unit.benchmark.running import ran
 
 
@@ -77,9 +82,17 @@ def test_absent_data_is_reported_and_no_failure(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "told"),
     [
-        ("suite: none", "there is no suite"),
-        ("- 1", "is an object"),
-        ("suite: locomo\nsede: 1", "has no 'sede'"),
+        (
+            "suite: none",
+            "there is no suite 'none'; suites are beam, counter_evidence, cranfield, locomo, multihop, speed,",
+        ),
+        ("suite: 3", "there is no suite 3; suites are beam, "),
+        ("seed: 1", "config.yaml: it names no suite; suites are beam, "),
+        ("", "config.yaml: it is empty; a configuration has gates, peers, seed, settings, suite"),
+        ("- 1", "is an object with gates, peers, seed, settings, suite"),
+        ("suite: locomo\nsede: 1", "has no 'sede'; it has gates, peers, seed, settings, suite"),
+        ("suite: locomo\nsettings: {k: 3}", "the suite has no settings, so no 'k'"),
+        ("suite: locomo\nseed: 2001-99-99", "no YAML"),
         ("suite: locomo\nseed: -1", "seed"),
         ("suite: locomo\npeers: [grep]", "there is no peer"),
         ("suite: locomo\npeers: grep", "peers"),
@@ -106,6 +119,69 @@ def test_data_of_another_format_names_the_file(tmp_path: Path, data: Path, conte
     assert "one.json" in result.output
 
 
+@pytest.mark.parametrize("option", ["--config", "--data", "--output"])
+def test_an_empty_path_is_not_the_working_folder(tmp_path: Path, data: Path, option: str) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("suite: locomo")
+    paths = {"--config": str(config), "--data": str(data), "--output": str(tmp_path / "out"), option: ""}
+    result = CliRunner().invoke(main, [part for pair in paths.items() for part in pair])
+    assert result.exit_code == 2
+    assert f"'{option}': it is empty" in result.output
+
+
+def several(tmp_path: Path, data: Path, **configs: str) -> Result:
+    """What the command did with configurations of these names; `__` is a folder's end."""
+    options = []
+    for name, content in configs.items():
+        file = tmp_path / f"{name.replace('__', '/')}.yaml"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(content)
+        options += ["--config", str(file)]
+    return CliRunner().invoke(main, [*options, "--data", str(data), "--output", str(tmp_path / "out")])
+
+
+def test_a_suite_whose_data_is_damaged_stops_no_other(tmp_path: Path, data: Path) -> None:
+    (data / "letta-evals").mkdir()
+    (data / "letta-evals/one.jsonl").write_text("{")
+    assert several(tmp_path, data, one="suite: supersession", two="suite: locomo").exit_code == 2
+    reports = {name: json.loads((tmp_path / "out" / name / "report.json").read_text()) for name in ("one", "two")}
+    assert [bool(reports["one"]["rows"]), len(reports["one"]["errors"])] == [False, 1]
+    assert [bool(reports["two"]["rows"]), len(reports["two"]["errors"])] == [True, 0]
+
+
+def test_all_configurations_are_read_before_anything_is_measured(tmp_path: Path, data: Path) -> None:
+    result = several(tmp_path, data, one="suite: locomo", two="suite: nosuch")
+    assert (result.exit_code, len(result.output.splitlines())) == (2, 1)
+    assert not (tmp_path / "out").exists()
+
+
+def test_two_configurations_of_one_name_are_refused(tmp_path: Path, data: Path) -> None:
+    result = several(tmp_path, data, a__one="suite: locomo", b__one="suite: locomo")
+    assert (result.exit_code, "2 files are called one" in result.output) == (2, True)
+
+
+def test_what_ends_a_suite_is_reported(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encodings, "available", lambda _: False)
+    tokens.cache_clear()
+    assert ran(tmp_path, "suite: locomo", data).exit_code == 2
+    assert "tokenizer" in json.loads((tmp_path / "out" / "report.json").read_text())["errors"][0]
+
+
+def test_damage_counts_for_more_than_a_gate(tmp_path: Path, data: Path) -> None:
+    (data / "locomo" / "two.json").write_text("{")
+    result = ran(tmp_path, "suite: locomo\ngates: [{metric: recall@10, at_most: 0.5}]", data)
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert (result.exit_code, len(report["failed_gates"]), len(report["errors"])) == (2, 1, 1)
+
+
+def test_make_names_the_suites() -> None:
+    root = Path(__file__).parents[3]
+    command = ["make", "benchmark", "SUITE=nosuch", "DATA=."]
+    made = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=60)
+    assert made.returncode == 2
+    assert "there is no suite nosuch; suites are beam counter_evidence" in made.stderr
+
+
 def test_a_configuration_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput):
         read_config(tmp_path / "none.yaml")
@@ -129,11 +205,18 @@ def test_a_report_that_cannot_be_written_is_told_before_anything_is_measured(tmp
     (tmp_path / "out").write_text("in the way")
     result = ran(tmp_path, "suite: locomo", data)
     assert (result.exit_code, result.exception.__class__) == (2, SystemExit)
-    assert "cannot be made" in result.output
+    assert "--output" in result.output
+    assert "cannot be made: it is a file" in result.output
     assert "membrane" not in result.output
     (tmp_path / "out").unlink()
     (tmp_path / "out" / "report.json").mkdir(parents=True)
     assert ran(tmp_path, "suite: locomo", data).exit_code == 2
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder that nobody can write to")
+def test_a_folder_that_nobody_can_write_to_holds_no_report() -> None:
+    with pytest.raises(InvalidInput, match="--output: /proc/self cannot be written"):
+        check_folder(Path("/proc/self"))
 
 
 def test_a_gate_that_can_hold_nothing_is_no_gate(tmp_path: Path, data: Path) -> None:

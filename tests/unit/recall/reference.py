@@ -104,12 +104,14 @@ def _beside(one: Card, next_one: Card) -> bool:
     if one.body.artifact == next_one.body.artifact and one.text != next_one.text:
         return True
     times = one.occurred_at, next_one.occurred_at
-    return times[0] is not None and times[1] is not None and abs(times[1] - times[0]) <= 1_800_000_000
+    if times[0] is None or times[1] is None or times[0] % 86_400_000_000 == times[1] % 86_400_000_000 == 0:
+        return False
+    return abs(times[1] - times[0]) <= 1_800_000_000
 
 
 def threads(cards: Sequence[Card]) -> list[list[int]]:
-    """Places of cards next to each other that tell of times at most half an hour apart, or are parts of one source:
-    where there are several."""
+    """Places of cards next to each other that tell of times half an hour apart or less, and not of a date alone, or are
+    parts of one source: where there are several."""
     found: list[list[int]] = []
     for place, card in enumerate(cards):
         if place and _beside(cards[place - 1], card):

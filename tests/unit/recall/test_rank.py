@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 
 from mn_engine.domain.cards import CONTRADICTS, Card, CardKey, Kind, Relation, Stance
 from mn_engine.domain.packets import Decision
-from mn_engine.recall.embedder import NoEmbedder
+from mn_engine.recall.analysis import analyse_query, term_hash
+from mn_engine.recall.embedder import Embedder, NoEmbedder
+from mn_engine.recall.lexicon import Lexicon
 from mn_engine.recall.rank import rank, retrievers
 from mn_engine.recall.view import View
 from tests.unit.recall.corpus import (
@@ -25,6 +28,9 @@ from tests.unit.recall.corpus import (
     without,
 )
 from tests.unit.recall.reference import ranked_cards, visible_cards
+
+DAY = 24 * 60 * 60 * 1_000_000
+"""Microseconds."""
 
 
 def found(view: View, decision: Decision) -> list[tuple[CardKey, int]]:
@@ -122,6 +128,21 @@ def test_a_long_conversation_makes_only_those_relevant_that_stand_next_to_someth
     assert {key.id for key, _ in found(view, Decision(focus="parser"))} == {"c0", "c1", "c2"}
 
 
+@pytest.mark.parametrize(
+    ("times", "ids"),
+    [
+        ((20_000 * DAY, 20_000 * DAY), {"a"}),
+        ((20_000 * DAY + 1, 20_000 * DAY + 1), {"a", "b"}),
+        ((20_000 * DAY - 1, 20_000 * DAY), {"a", "b"}),
+        ((-DAY, -DAY), {"a"}),
+    ],
+)
+def test_a_date_makes_no_conversation_and_a_time_does(times: tuple[int, int], ids: set[str]) -> None:
+    cards = [card(name, word, occurred_at=at) for name, word, at in zip("ab", ("parser", "zebra"), times, strict=True)]
+    view = recorded([cards]).view()
+    assert {key.id for key, _ in found(view, Decision(focus="parser"))} == ids
+
+
 def test_parts_of_one_source_are_neighbours_and_others_are_not() -> None:
     whole = card("whole", "the parser fails. a zebra ran by")
     body = whole.body
@@ -147,3 +168,29 @@ def test_a_label_that_few_share_joins_and_one_that_many_share_does_not() -> None
     view = recorded([few, many]).view()
     assert [key.id for key, _ in found(view, Decision(focus="parser"))] == ["a", "b"]
     assert [key.id for key, _ in found(view, Decision(focus="lexer"))] == ["m0"]
+
+
+def test_words_that_share_a_hash_are_one_word() -> None:
+    """Cards keep 32 bits of a word: of two such words in a question the first stands, and nothing is counted twice."""
+    assert term_hash("err17558") == term_hash("err22666")
+    view = recorded([[card("a", "zebra err17558"), card("b", "zebra err22666"), card("c", "zebra")]]).view()
+    both = rank(view, Decision(focus="zebra err17558 and err22666"), NoEmbedder())
+    assert sorted(both.places.tolist()) == [0, 1, 2]
+    query = analyse_query("zebra err17558 and err22666")
+    assert len(query.hashes) == len(set(query.hashes)) == len(query.terms)
+    assert "err22666" not in query.terms
+
+
+def test_a_long_question_is_widened_by_its_first_words_only() -> None:
+    """What it costs is bounded; a long text says itself what it means."""
+    words = [f"word{at}" for at in range(80)]
+    asked: list[int] = []
+
+    class Counting(Lexicon):
+        def near(self, hashed: int) -> tuple[tuple[int, int], ...]:
+            asked.append(hashed)
+            return ()
+
+    embedder: Embedder = SimpleNamespace(version="none", lexicon=Counting.empty(), embed=NoEmbedder().embed)
+    rank(recorded([[card("a", "zebra")]]).view(), Decision(focus=" ".join(words)), embedder)
+    assert len(asked) == 64

@@ -66,6 +66,22 @@ def test_a_resolved_obligation_can_still_be_named() -> None:
     assert demanded(record.view(), Decision(required=("a",))) == [(CardKey("alice", "a"), Role.NAMED)]
 
 
+def test_what_does_not_stand_where_it_is_named_is_told_with_what_to_do() -> None:
+    record = recorded([[card("spring", valid_from=10, valid_until=20)]])
+    with pytest.raises(NotFound) as caught:
+        required(record.view(as_of=30), Decision(required=("spring",)))
+    assert caught.value.message == (
+        "there is no card 'spring' that you can read and that held at 1970-01-01T00:00:00.000030Z (as_of); "
+        "name another, or ask as of a time when it held"
+    )
+    with pytest.raises(NotFound) as caught:
+        required(record.view(), Decision(required=("summer",)))
+    assert caught.value.message == (
+        "there is no card 'summer' that you can read and that is live at revision 1; "
+        "name another, or ask at a revision that has it live"
+    )
+
+
 def test_what_is_named_and_hidden_superseded_or_absent_is_not_found_in_the_same_words() -> None:
     """Invariants 2 and 7: the call fails, and does not tell why."""
     old = card("old")

@@ -52,3 +52,12 @@ def test_a_word_has_a_bounded_number_of_neighbours() -> None:
 @pytest.mark.parametrize("lexicon", [Lexicon.empty(), SMALL.lexicon])
 def test_a_word_that_is_not_known_has_no_neighbours(lexicon: Lexicon) -> None:
     assert lexicon.near(12345) == ()
+
+
+def test_a_sum_of_any_size_becomes_a_vector_of_the_same_direction() -> None:
+    rng = np.random.default_rng(3)
+    sums = rng.integers(-(1 << 20), 1 << 20, (4, DIMENSIONS))
+    for bits in (0, 10, 30, 40):
+        near = cosines(quantized(sums << bits), quantized(sums)[0])
+        assert near[0] >= 1000
+        assert quantized(sums << bits).tolist() == quantized(sums << bits).tolist()

@@ -78,7 +78,7 @@ def filled(
         [card for card in ordered if card.stance in (Stance.SUPPORTS, Stance.MIXED)],
         *part(shares.supporting),
     )
-    offer(Role.STANDING, [card for card in ranked if card.standing], *part(min(0.5, shares.free)))
+    offer(Role.STANDING, [card for card in ranked if card.standing], *part(0.5))
     kept = (0, 0) if rotation is None else part(0.1)
     rest = (room - kept[0], metered if tokens is None else tokens - kept[1])
     offer(Role.RANKED, ordered, rest[0] - used[0], rest[1] - used[1])
@@ -86,7 +86,12 @@ def filled(
     used[:] = [sum(getattr(card, measure) for card in ordered if card.place in taken) for measure in ("size", "tokens")]
     if rotation is not None:
         turns = sorted(ordered, key=lambda card: (card.number < rotation, card.number))
-        offer(Role.ROTATED, turns, *kept)
+        due = [card for card in turns if card.place not in taken and card.size <= kept[0] and card.tokens <= kept[1]]
+        for count in range(len(due) + 1):
+            if sum(card.size for card in due[:count]) > kept[0] or sum(card.tokens for card in due[:count]) > kept[1]:
+                due = due[: count - 1]  # from here on it is the next turn's
+                break
+        offer(Role.ROTATED, due, *kept)
     offer(Role.RANKED, ordered, room, metered)
     return [(card.place, taken[card.place]) for card in ordered if card.place in taken]
 

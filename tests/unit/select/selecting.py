@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from mn_contract.errors import NeedsPartition
+from mn_contract.errors import InvalidInput, NeedsPartition
 from mn_engine.domain.cards import CardKey
 from mn_engine.domain.packets import Budget, Coverage, Decision, Role, Shares
 from mn_engine.recall.embedder import NoEmbedder
@@ -52,11 +52,16 @@ def pages(
     shares: Shares = NO_SHARES,
     rotation: int | None = None,
 ) -> Iterator[Selection]:
-    """The pages of a rotation with these budgets by turns, to its end; a rotation that does not end fails."""
+    """The pages of a rotation with these budgets by turns, to its end; a rotation that does not end fails.
+
+    A budget that is refused, because nothing that is left fits it, is passed over."""
     position: Position | None = None
     for number in range(10_000):
         budget = budgets[number % len(budgets)]
-        page = selected(view, decision, budget=budget, shares=shares, at=position, rotation=rotation)
+        try:
+            page = selected(view, decision, budget=budget, shares=shares, at=position, rotation=rotation)
+        except InvalidInput:
+            continue
         yield page
         position = page.next
         if position is None:

@@ -366,3 +366,30 @@ def test_the_choice_is_near_the_optimum(wanted: Shares) -> None:
 def powerset(some: list[Candidate]) -> Iterator[tuple[Candidate, ...]]:
     """Every choice among some cards."""
     return chain.from_iterable(combinations(some, count) for count in range(len(some) + 1))
+
+
+def test_preferences_take_what_the_evidence_shares_do_not_use() -> None:
+    """What a share does not use flows back to them, too (invariant 3), to half of the room at most."""
+    liked = [card(f"p{at}", f"tidy {at} " + "padding " * 8, kind=Kind.PREFERENCE) for at in range(30)]
+    view = recorded([[*liked, *(card(f"c{at}", f"parser x{at}") for at in range(40))]]).view()
+    kept = []
+    for wanted in (NO_SHARES, Shares(), Shares(opposing=0.5, supporting=0.5), Shares(opposing=1.0)):
+        page = selected(view, Decision(focus="parser"), budget=4000, shares=wanted)
+        kept.append([item for item in page.items if item.role is Role.STANDING])
+        assert sum(item.size for item in kept[-1]) <= 2000
+    assert kept == [kept[0]] * 4
+    assert len(kept[0]) > 5
+
+
+def test_an_exchange_leaves_the_turns_share_alone() -> None:
+    """However useful a large card is, a tenth stays for cards whose turn it is (invariant 8)."""
+    cold = [card(f"cold{at}", f"parser z{at}") for at in range(12)]
+    small = [card(f"small{at}", f"parser lexer s{at} " + "padding " * 4) for at in range(16)]
+    large = [card(f"large{at}", "parser lexer cache " + f"l{at} " * 150) for at in range(4)]
+    view = recorded([[*cold, *small, *large]]).view()
+    for budget in range(2000, 6000, 173):
+        page = selected(view, Decision(focus="parser lexer cache"), budget=budget, rotation=0)
+        (turns,) = (quota for quota in page.quotas if quota.role is Role.ROTATED)
+        left_cold = {view.key(view.ordinal(place)).id for place in page.pool.places[page.left[Left.BUDGET]].tolist()}
+        if "cold0" in left_cold:
+            assert turns.used_bytes > 0

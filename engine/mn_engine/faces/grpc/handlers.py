@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NoReturn
 
@@ -113,7 +114,7 @@ class Handlers(grpc.GenericRpcHandler):
             raise DependencyUnavailable("the record is being opened", dependency="engine", retry_after_ms=500)
         scope = self._gate.admit(headers_of(context.invocation_metadata()))
         _log.debug("%s job=%s run=%s principal=%s", name, scope.job_id, scope.run_id, scope.principal)
-        return exchange(engine, name, scope, Call(expired=lambda: _expired(context)), request)
+        return exchange(engine, name, scope, Call(remaining=lambda: _remaining(context)), request)
 
 
 def abort(context: grpc.ServicerContext, error: ContextError) -> NoReturn:
@@ -131,8 +132,8 @@ def fail(context: grpc.ServicerContext, name: str, error: Exception) -> NoReturn
     context.abort(grpc.StatusCode.INTERNAL, INTERNAL_MESSAGE)
 
 
-def _expired(context: grpc.ServicerContext) -> bool:
+def _remaining(context: grpc.ServicerContext) -> float:
     if not context.is_active():
-        return True
+        return 0.0
     remaining = context.time_remaining()
-    return remaining is not None and remaining <= 0
+    return math.inf if remaining is None else float(remaining)

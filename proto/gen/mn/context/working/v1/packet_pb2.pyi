@@ -149,16 +149,18 @@ class Candidate(_message.Message):
     def __init__(self, card: _Optional[_Union[_card_pb2.Card, _Mapping]] = ..., why: _Optional[_Union[Why, _Mapping]] = ...) -> None: ...
 
 class RecallResponse(_message.Message):
-    __slots__ = ("revision", "candidates", "coverage", "cursor")
+    __slots__ = ("revision", "candidates", "coverage", "cursor", "newest_revision")
     REVISION_FIELD_NUMBER: _ClassVar[int]
     CANDIDATES_FIELD_NUMBER: _ClassVar[int]
     COVERAGE_FIELD_NUMBER: _ClassVar[int]
     CURSOR_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_REVISION_FIELD_NUMBER: _ClassVar[int]
     revision: int
     candidates: _containers.RepeatedCompositeFieldContainer[Candidate]
     coverage: Coverage
     cursor: str
-    def __init__(self, revision: _Optional[int] = ..., candidates: _Optional[_Iterable[_Union[Candidate, _Mapping]]] = ..., coverage: _Optional[_Union[Coverage, _Mapping]] = ..., cursor: _Optional[str] = ...) -> None: ...
+    newest_revision: int
+    def __init__(self, revision: _Optional[int] = ..., candidates: _Optional[_Iterable[_Union[Candidate, _Mapping]]] = ..., coverage: _Optional[_Union[Coverage, _Mapping]] = ..., cursor: _Optional[str] = ..., newest_revision: _Optional[int] = ...) -> None: ...
 
 class CompileRequest(_message.Message):
     __slots__ = ("decision", "at", "budget_bytes", "counter_evidence_share", "supporting_evidence_share", "cursor", "budget_tokens", "rotation")
