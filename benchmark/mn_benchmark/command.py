@@ -91,6 +91,7 @@ def run(config: Config, root: Path, output: Path) -> int:
         errors.append(error.message)
     if not rows and not absent and not errors:
         absent.append(f"the data of {config.suite} holds nothing to ask")
+    absent += [told for gate in config.gates if (told := gate.absence(rows))]
     for told in absent:
         _tell(f"absent: {told}")
     failed = [told for gate in config.gates if (told := gate.failure(rows))]

@@ -30,6 +30,13 @@ class Gate:
     at_most: float | None = None
     at_least_peer: str | None = None
 
+    def absence(self, rows: Sequence[Row]) -> str:
+        """That there is nothing to hold to it; empty where there is, or where nothing was measured at all."""
+        told = {(one.system, one.case, one.metric) for one in rows}
+        if not rows or self.failure(rows) or (self.system, self.case, self.metric) in told:
+            return ""
+        return f"no {self.case} {self.metric} of {self.system} was measured, so its gate was held to nothing"
+
     def failure(self, rows: Sequence[Row]) -> str:
         """How these rows fail it; empty where they pass, or where this case's data is not there."""
         if rows and all(one.metric != self.metric for one in rows):

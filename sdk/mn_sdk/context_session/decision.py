@@ -6,10 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from mn.context.working.v1 import packet_pb2
 from mn_contract.limits import DECISION_LIST_MAX, FOCUS_BYTES_MAX, REQUIRED_NAMED_MAX
 from mn_contract.names import check_claim, check_id, check_label, check_text, parse_ref, read_names
 from mn_sdk.arguments import read_flag
+from mn_sdk.context_session.observation import read_time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +29,8 @@ class Turning:
     retry: str = ""
     rotation: str = ""
     """The durable cursor that its rotation goes by; empty for none."""
+    as_of: Timestamp | None = None
+    """Where set, what held at this time is recalled."""
 
     def identity(self) -> dict[str, Any]:
         """What of it belongs to the call's fingerprint."""
@@ -35,11 +40,14 @@ class Turning:
             "claims": sorted(self.claims),
             "required_refs": list(self.required_refs),
             "required_fields": None if self.required_fields is None else sorted(self.required_fields),
+            **({} if self.as_of is None else {"as_of": self.as_of.ToJsonString()}),
         }
 
     def message(self, required: tuple[str, ...]) -> packet_pb2.Decision:
         """The wire's decision; `required` are the references that the named records stand for."""
-        return packet_pb2.Decision(focus=self.focus, topics=self.topics, claims=self.claims, required=required)
+        return packet_pb2.Decision(
+            focus=self.focus, topics=self.topics, claims=self.claims, required=required, as_of=self.as_of
+        )
 
 
 def read_turning(
@@ -53,6 +61,7 @@ def read_turning(
     claims: Iterable[str],
     retry: str | None,
     rotation: str | None,
+    as_of: Any = None,
 ) -> Turning:
     """A turn's decision from its caller's arguments. Raises InvalidInput."""
     return Turning(
@@ -67,6 +76,7 @@ def read_turning(
         final=read_flag(final, "final"),
         retry="" if retry is None else check_id(retry, "retry"),
         rotation="" if rotation is None else check_id(rotation, "rotation"),
+        as_of=read_time(as_of, "as_of"),
     )
 
 

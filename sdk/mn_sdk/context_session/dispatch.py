@@ -237,6 +237,7 @@ def _report(turning: Turning, attempt: Attempt, admitted: Admitted, verified: in
         coverage=coverage_document(packet.coverage),
         more=bool(packet.cursor),
         next_rotation=packet.next_rotation,
+        selector=packet.selector,
         ranges_verified=verified,
         rounds=admitted.rounds,
     )

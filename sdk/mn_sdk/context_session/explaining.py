@@ -6,12 +6,12 @@ request of each packet that a turn has used, under the packet's digest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from mn.context.working.v1 import card_pb2, packet_pb2
-from mn_contract.errors import NotFound
-from mn_contract.names import check_sha256, parse_ref
+from mn_contract.errors import InvalidInput, NotFound
+from mn_contract.names import check_sha256
 from mn_sdk.client import WorkingMemoryClient
 from mn_sdk.context_session.journal.notes import Notes
 
@@ -28,14 +28,17 @@ def keep(notes: Notes, packet: packet_pb2.Packet, request: packet_pb2.CompileReq
 
 
 def explain(
-    client: WorkingMemoryClient, notes: Notes, packet_digest: str, ref: str, roles: Iterable[str]
+    client: WorkingMemoryClient, notes: Notes, packet_digest: str, cards: Sequence[str], roles: Iterable[str]
 ) -> dict[str, Any]:
-    """Why the card `ref` is in the packet of this digest, or why it is not; see `ContextSession.explain`.
+    """Why a card is in the packet of this digest, or why it is not; see `ContextSession.explain`. `cards` are those
+    that its reference stands for.
 
     Raises NotFound where no turn of this root and principal had such a packet with these roles, where it cannot be
     built again, or where there is no such card.
     """
-    parse_ref(ref, "card_id")
+    if len(cards) > 1:
+        raise InvalidInput(f"the record is {len(cards)} cards, {cards[0]} to {cards[-1]}: name one", field="card_id")
+    (ref,) = cards
     kept = notes.get(_KIND, check_sha256(packet_digest, "packet_digest"))
     head, _, request = (kept or b"").partition(b"\n")
     if kept is None or head.decode().split() != sorted(set(roles)):

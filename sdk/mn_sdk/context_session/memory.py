@@ -20,6 +20,7 @@ from mn_sdk.arguments import read_whole
 from mn_sdk.client import WorkingMemoryClient
 from mn_sdk.context_session.documents import card_document, coverage_document
 from mn_sdk.context_session.journal.notes import Notes
+from mn_sdk.context_session.observation import read_time
 from mn_sdk.context_session.recording import Recorder
 from mn_sdk.context_session.verify import verify
 
@@ -37,7 +38,7 @@ class Memory:
         self._recorder = recorder
         self._notes = notes
         self._actions: Mapping[str, tuple[Callable[[Mapping[str, Any]], dict[str, Any]], frozenset[str]]] = {
-            "recall_memory": (self._recall, frozenset({"query", "topics", "cursor", "limit"})),
+            "recall_memory": (self._recall, frozenset({"query", "topics", "cursor", "limit", "as_of"})),
             "read_memory": (self._read, frozenset({"item_id", "max_bytes", "offset"})),
         }
 
@@ -51,15 +52,17 @@ class Memory:
         return run(arguments)
 
     def _recall(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """{records, coverage, revision, cursor}: a page; `cursor` is the next page's number, None after the last."""
+        """{records, coverage, revision, newest_revision, cursor}: a page; `cursor` is the next page's number, None
+        after the last. A walk keeps its revision, so a later page may be of an older one than the newest."""
         query = check_text(arguments.get("query", ""), "query", FOCUS_BYTES_MAX)
         topics = read_names(arguments.get("topics", ()), "topics", check_label, DECISION_LIST_MAX)
         limit = read_whole(arguments.get("limit", PAGE_DEFAULT), "limit", 1, PAGE_MAX)
         page = read_whole(arguments.get("cursor", 0), "cursor", 0, 1 << 31)
-        asked = digest(["recall_memory", query, topics, limit])[:40]
-        request = packet_pb2.RecallRequest(
-            decision=packet_pb2.Decision(focus=query, topics=topics), page_size=limit, cursor=self._cursor(asked, page)
-        )
+        as_of = read_time(arguments.get("as_of"), "as_of")
+        decision = packet_pb2.Decision(focus=query, topics=topics, as_of=as_of)
+        named = [] if as_of is None else [as_of.ToJsonString()]
+        asked = digest(["recall_memory", query, topics, limit, *named])[:40]
+        request = packet_pb2.RecallRequest(decision=decision, page_size=limit, cursor=self._cursor(asked, page))
         answer = self._client.recall(request)
         cards = [candidate.card for candidate in answer.candidates]
         verify(self._client, cards)
@@ -67,6 +70,7 @@ class Memory:
             "records": [card_document(card) for card in cards],
             "coverage": coverage_document(answer.coverage),
             "revision": answer.revision,
+            "newest_revision": answer.newest_revision,
             "cursor": self._notes.number(_pages(asked), answer.cursor.encode()) if answer.cursor else None,
         }
 

@@ -17,6 +17,7 @@ class TurnReport:
     `items` are {id, role, bytes, retrievers, rank} and `parts` the ledger of tokens. `tokens` counts the complete
     request, `margin` is what was added because the provider may bill more, `exact` says that the tokenizer is known.
     `usage` is what the provider reported to have billed; empty where it reported nothing.
+    `selector` says what came of asking a model selector; empty where none is configured.
     `written_back` is empty where the response is in the record, else the reason of the error that kept it out; the next
     turn of this name then writes it back.
     """
@@ -40,6 +41,7 @@ class TurnReport:
     coverage: Mapping[str, Any] | None = None
     more: bool = False
     next_rotation: int = 0
+    selector: str = ""
     ranges_verified: int = 0
     rounds: int = 0
     usage: Mapping[str, int] = field(default_factory=dict)

@@ -23,7 +23,7 @@ from mn_contract.limits import (
     REASON_BYTES_MAX,
     SOURCE_URL_BYTES_MAX,
 )
-from mn_contract.names import SUMMARY_MEDIA_TYPE, check_id, check_label, check_text, read_names
+from mn_contract.names import SUMMARY_MEDIA_TYPE, check_id, check_label, check_text, parse_ref, read_names
 from mn_sdk.arguments import read_flag, read_folder, read_number, read_text
 from mn_sdk.client import ArtifactRef, WorkingMemoryClient, runtime_client
 from mn_sdk.context_session.closing import Closing
@@ -200,13 +200,15 @@ class ContextSession:
         claims: Iterable[str] = (),
         retry: str | None = None,
         rotation: str | None = None,
+        as_of: Any = None,
     ) -> Turn:
         """The span in which one model call, made through litellm, is managed: `with session.turn(...) as turn`.
 
         `required_fields` are the keys of the user message's object that stay exact; None protects all of them. `retry`
         names the explicit retry of a call whose outcome is unknown. `rotation` names a durable cursor: a tenth of the
         optional room then goes to relevant records that would not be shown, and turns that share the cursor go on from
-        each other.
+        each other. `as_of`, a time with its zone, recalls what held then; without it records say themselves from when
+        and until when they hold.
         """
         from mn_sdk.context_session.decision import read_turning
         from mn_sdk.context_session.turn import Turn
@@ -221,6 +223,7 @@ class ContextSession:
             claims=claims,
             retry=retry,
             rotation=rotation,
+            as_of=as_of,
         )
         return Turn(self._dispatcher, turning)
 
@@ -243,6 +246,7 @@ class ContextSession:
         required_refs: Iterable[str] = (),
         topics: Iterable[str] = (),
         claims: Iterable[str] = (),
+        as_of: Any = None,
     ) -> Capacity:
         """Whether a call would fit, and what room it leaves, before anything is submitted. `request` has the arguments
         of litellm.completion, the rest is a turn's. Raises InvalidInput."""
@@ -260,6 +264,7 @@ class ContextSession:
             claims=claims,
             retry=None,
             rotation=None,
+            as_of=as_of,
         )
         with self._closing.under_way():
             return self._dispatcher.capacity(turning, read_arguments(request))
@@ -302,13 +307,17 @@ class ContextSession:
         `reason`, how it was found and ranked, what its score is made of, what it takes, and the `quotas`.
 
         The packet is built again at its revision. Raises NotFound for an unknown packet and for a card that is absent
-        or hidden, InvalidInput, NeedsPartition where the asker's roles now require more than the packet holds.
+        or hidden, InvalidInput, also for a record of several cards, NeedsPartition where the asker's roles now require
+        more than the packet holds.
         """
         self._lifetime.check()
+        parse_ref(card_id, "card_id")
         from mn_sdk.context_session.explaining import explain
 
         with self._closing.under_way():
-            return explain(self._client, self.journal.notes, packet_digest, card_id, self._scope.roles)
+            return explain(
+                self._client, self.journal.notes, packet_digest, self._recorder.cards_of(card_id), self._scope.roles
+            )
 
     def clear(self, reason: str) -> run_pb2.Tombstone:
         """Clears the run, for all its principals: nothing of it is answered from then on, and what `root` holds of its
@@ -361,7 +370,7 @@ class ContextSession:
 
 
 _TURN_ARGUMENTS = frozenset(
-    {"focus", "required_fields", "final", "required_refs", "topics", "claims", "retry", "rotation"}
+    {"focus", "required_fields", "final", "required_refs", "topics", "claims", "retry", "rotation", "as_of"}
 )
 
 

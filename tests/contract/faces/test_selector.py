@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
@@ -13,6 +14,7 @@ from mn.context.working.v1 import packet_pb2
 from mn_contract.errors import InvalidInput
 from mn_engine.bootstrap import engine_over
 from mn_engine.config import selector
+from mn_engine.faces.embedded import EmbeddedFace
 from mn_engine.service.engine import Engine
 from mn_engine.service.selector import Consultant, Offer
 from mn_engine.store.memory import MemoryStore
@@ -125,6 +127,31 @@ def test_a_model_that_hangs_is_not_waited_for(engine: Engine, alice: Transport) 
         assert threading.active_count() < 50
     finally:
         released.set()
+
+
+def test_a_caller_who_waits_less_still_gets_the_deterministic_choice(engine: Engine, alice: Transport) -> None:
+    released = threading.Event()
+    consultant = Consultant(Model(lambda offers: [offer.ref for offer in offers if released.wait(20)]))
+    request = packet_pb2.CompileRequest(decision=packet_pb2.Decision(focus="door"), budget_bytes=1200)
+    until = time.monotonic() + 1
+    metadata = SessionScope(job_id="job", run_id="run", principal="alice").headers()
+    try:
+        face = EmbeddedFace(dataclasses.replace(engine, consultant=consultant))
+        packet = face.call("Compile", metadata, request, remaining=lambda: until - time.monotonic()).packet
+    finally:
+        released.set()
+    assert packet.selector == "timeout"
+    assert packet.digest == compiled(alice, "door", 1200).digest
+
+
+class _Name(str):
+    def __hash__(self) -> int:
+        raise RuntimeError("not now")
+
+
+def test_names_that_are_no_plain_text_are_nonsense(engine: Engine, alice: Transport) -> None:
+    packet = compiled(asked(engine, Model(lambda offers: [_Name(offers[0].ref)])), "door", 1200)
+    assert packet.selector == "nonsense"
 
 
 def test_it_is_shown_only_what_the_asker_may_read(engine: Engine, alice: Transport) -> None:

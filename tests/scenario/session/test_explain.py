@@ -108,3 +108,19 @@ def test_a_packet_is_explained_to_the_roles_that_it_was_made_with(
     with pytest.raises(NotFound) as refused:
         open_session().explain(report.packet_digest, "o1")
     assert "o1" not in refused.value.message
+
+
+def test_a_record_of_several_cards_is_explained_card_by_card(session: ContextSession, upstream: Upstream) -> None:
+    cards = session.observe("parser " * 10_000, event_id="long")
+    assert len(cards) > 1
+    report = a_turn(session, upstream)
+    with pytest.raises(InvalidInput, match=f"{cards[0]} to {cards[-1]}"):
+        session.explain(report.packet_digest, "long")
+    assert session.explain(report.packet_digest, cards[0])["card"] == cards[0]
+
+
+def test_what_is_required_has_no_score(session: ContextSession, upstream: Upstream) -> None:
+    """It is in by right, however it ranks, and its numbers add up."""
+    session.observe("Brackets fail", event_id="rule", kind="constraint")
+    told = session.explain(a_turn(session, upstream).packet_digest, "rule")
+    assert (told["role"], told["score"], told["parts"]) == ("constraint", 0, {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +16,7 @@ from mn_contract.errors import ContextBudgetExceeded, IdempotencyConflict, Inval
 from mn_contract.limits import CARD_TEXT_BYTES_MAX
 from mn_sdk.context_session import ContextSession
 from mn_sdk.context_session.pieces import ranges
+from tests.scenario.session.upstream import Upstream
 
 LONG = "\n".join(f"line {n} of the long record, ünïcode and all" for n in range(600))
 
@@ -300,3 +302,35 @@ def test_the_names_of_written_back_responses_are_not_the_callers(session: Contex
     with pytest.raises(InvalidInput) as caught:
         session.observe("mine", event_id=name)
     assert caught.value.field == "event_id"
+
+
+def test_recall_says_from_when_to_when_a_record_holds_and_answers_as_of_a_time(
+    session: ContextSession, upstream: Upstream
+) -> None:
+    session.observe("price 10", event_id="old", valid_until="2021-01-01T00:00:00Z")
+    session.observe("price 20", event_id="new", valid_from="2021-01-01T00:00:00Z")
+    told = {record["id"]: record for record in session.memory_action("recall_memory", {"query": "price"})["records"]}
+    assert told["old"]["valid_until"] == told["new"]["valid_from"] == "2021-01-01T00:00:00Z"
+    then = session.memory_action("recall_memory", {"query": "price", "as_of": "2020-06-01T00:00:00Z"})
+    assert [record["id"] for record in then["records"]] == ["old"]
+    messages = [{"role": "user", "content": "what was it?"}]
+    session.complete("then", messages=messages, focus="price", as_of="2020-06-01T00:00:00Z", **upstream.arguments)
+    recalled = json.loads(upstream.requests[-1]["messages"][0]["content"])["recalled"]
+    assert [record["id"] for record in recalled["records"]] == ["old"]
+    with pytest.raises(IdempotencyConflict):  # another time is another question
+        session.complete("then", messages=messages, focus="price", **upstream.arguments)
+    for wrong in ("2020", "yesterday", 5, "2999-01-01T00:00:00Z"):
+        with pytest.raises(InvalidInput):
+            session.memory_action("recall_memory", {"query": "price", "as_of": wrong})
+        with pytest.raises(InvalidInput):
+            session.complete("wrong", messages=messages, as_of=wrong, **upstream.arguments)
+
+
+def test_a_later_page_says_that_it_is_of_an_older_revision(session: ContextSession) -> None:
+    for at in range(5):
+        session.observe(f"parser {at}", event_id=f"e{at}")
+    first = session.memory_action("recall_memory", {"query": "parser", "limit": 2})
+    assert first["newest_revision"] == first["revision"]
+    session.observe("parser later", event_id="later")
+    second = session.memory_action("recall_memory", {"query": "parser", "limit": 2, "cursor": first["cursor"]})
+    assert second["revision"] == first["revision"] < second["newest_revision"]

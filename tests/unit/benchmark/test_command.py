@@ -226,6 +226,8 @@ def test_a_gate_that_can_hold_nothing_is_no_gate(tmp_path: Path, data: Path) -> 
     assert ran(tmp_path, "suite: locomo\ngates: [{metric: recall@10, at_least: .nan}]", data).exit_code == 2
     absent = ran(tmp_path, "suite: locomo\ngates: [{metric: recall@10, case: temporal, at_least: 0.9}]", data)
     assert absent.exit_code == 0, "data of this case is not there"
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert "no temporal recall@10 of membrane was measured" in report["absent"][0]
 
 
 def test_data_that_holds_nothing_is_reported_as_absent(tmp_path: Path, data: Path) -> None:
