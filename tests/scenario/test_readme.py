@@ -9,9 +9,15 @@ from pathlib import Path
 import pytest
 
 from mn_engine.config import serve_config
+from mn_sdk.context_session import ContextPolicy
 from mn_sdk.demo.stand_in import MODEL, StandIn
+from tests.scenario.session.upstream import Upstream, completion
 
 README = Path(__file__).parents[2] / "README.md"
+
+
+def examples(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
 
 
 def test_the_embedding_example_runs(
@@ -20,7 +26,7 @@ def test_the_embedding_example_runs(
     """Its constraint, both sides of the price and the answer come back."""
     monkeypatch.delenv("MN_CONTEXT_ADDR", raising=False)
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    code = examples("python")[0]
     stand_in = StandIn(tmp_path / "ledger.jsonl", lambda decision: None)
     monkeypatch.setenv("OPENAI_API_BASE", stand_in.url)
     monkeypatch.setenv("OPENAI_API_KEY", "stand-in")
@@ -35,8 +41,25 @@ def test_the_embedding_example_runs(
         assert recorded in printed
 
 
+def test_the_decision_that_is_kept_as_a_file_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MN_CONTEXT_ADDR", raising=False)
+    monkeypatch.chdir(tmp_path)
+    upstream = Upstream()
+    upstream.body = completion('{"price": 10.5}')
+    for name, value in {"MODEL": "openai/gpt-4o", "API_BASE": upstream.base, "API_KEY": "none"}.items():
+        monkeypatch.setenv(f"MN_LLM_{name}", value)
+    names = {"ContextPolicy": ContextPolicy, "schema": {"type": "object"}, "validate": lambda schema, value: None}
+    try:
+        for _ in range(2):
+            exec(compile(examples("python")[1], str(README), "exec"), names)
+    finally:
+        upstream.close()
+    assert names["value"] == {"price": 10.5}
+    assert len(upstream.requests) == 1
+
+
 def test_the_tokens_file_is_read(tmp_path: Path) -> None:
-    (text,) = re.findall(r"```yaml\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    text = examples("yaml")[0]
     (named,) = re.findall(r"printf %s (\S+) \| sha256sum", text)
     file = tmp_path / "tokens.yaml"
     file.write_text(text)
