@@ -30,8 +30,9 @@ import pyarrow as pa
 import snowballstemmer
 
 from mn.context.working.v1 import packet_pb2, run_pb2
+from mn_benchmark.managed import ManagedCalls
 from mn_contract.addresses import read_replicas
-from mn_engine.bootstrap import engine_over
+from mn_engine.bootstrap import RECORD_NAME, engine_over
 from mn_engine.domain.access import OPEN
 from mn_engine.domain.artifacts import Artifact
 from mn_engine.domain.cards import Card, Kind, SourceRange
@@ -187,6 +188,34 @@ def compile_over_grpc(rng: random.Random, cards: int) -> Iterator[Figure]:
     )
 
 
+def managed_call(rng: random.Random, cards: int) -> Iterator[Figure]:
+    """What a managed call of an embedded session costs more than a bare one of litellm's, on 10,000 cards, beside what
+    it cannot do without: a compile, eight durable appends, and one pass of the tokenizer over the request."""
+    with _folder() as folder:
+        root = folder / "run"
+        root.mkdir()
+        engine = engine_over(DuckDBStore(root / RECORD_NAME))
+        _fill(engine, rng, 10_000)
+        engine.close()
+        calls = ManagedCalls(root, SCOPE, _FOCUS)
+        try:
+            p50 = _interleaved_p50(calls.turns(), rounds=40)
+            told = calls.breakdown(rounds=20)
+        finally:
+            calls.close()
+    overhead = p50["managed"] - p50["bare"]
+    floor = p50["compile"] + p50["appends"] + p50["tokenizer"]
+    yield Figure(
+        name="overhead of a managed call / (compile + 8 appends + tokenizer)",
+        value=overhead / floor,
+        target=1.5,
+        at_least=False,
+        n=40,
+        told=f"p50 {p50['managed'] * 1e3:.1f} - {p50['bare'] * 1e3:.1f} ms bare against {p50['compile'] * 1e3:.1f} + "
+        f"{p50['appends'] * 1e3:.1f} + {p50['tokenizer'] * 1e3:.1f} ms; its milliseconds: {told}",
+    )
+
+
 def reopening(rng: random.Random, cards: int) -> Iterator[Figure]:
     """Reopening a record to its first compile, beside reading the same columns as Arrow; and the index's memory."""
     with _folder() as folder:
@@ -259,6 +288,7 @@ SUITE: Final[dict[str, Callable[[random.Random, int], Iterator[Figure]]]] = {
     "group_commit": group_commit,
     "bulk": bulk,
     "compile_over_grpc": compile_over_grpc,
+    "managed_call": managed_call,
     "reopening": reopening,
     "imports": imports,
 }

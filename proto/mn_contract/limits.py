@@ -84,6 +84,7 @@ CURSOR_BYTES_MAX: Final = 16 * KIB
 # Invocations.
 RESPONSE_BYTES_MAX: Final = 4 * MIB
 LEASE_MS_MAX: Final = 3_600_000
+ATTEMPT_MAX: Final = (1 << 32) - 1
 
 # The wire.
 MESSAGE_BYTES_MAX: Final = 32 * MIB

@@ -144,15 +144,15 @@ def reconcile_invocation(
     return _decide(engine, scope, name, decide)
 
 
-def get_invocation(engine: Engine, scope: Scope, call: Call, *, name: str) -> tuple[Attempt, int]:
-    """The newest attempt, and how many of the whole run's attempts may have been billed."""
+def get_invocation(engine: Engine, scope: Scope, call: Call, *, name: str, attempt: int | None) -> tuple[Attempt, int]:
+    """The attempt of this number, or the newest, and how many of the whole run's attempts may have been billed."""
     check_id(name, "name")
     engine.store.run(scope.run_key).check_readable()
     known = engine.store.invocations(scope.run_key, scope.principal, name)
-    newest = _newest(known, scope)
-    if newest is None:
+    found = _newest(known, scope) if attempt is None else _of(known, scope, attempt)
+    if found is None:
         raise NotFound("there is no invocation of this name")
-    return newest, known.run_calls
+    return found, known.run_calls
 
 
 def _decide(engine: Engine, scope: Scope, name: str, decide: DecideOne) -> Attempt:

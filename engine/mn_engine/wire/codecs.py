@@ -251,7 +251,7 @@ CODECS: Final[Mapping[str, Codec]] = MappingProxyType(
         "GetInvocation": Codec(
             request=invocation_pb2.GetInvocationRequest,
             answer=invocation_pb2.GetInvocationResponse,
-            decode=lambda m: {"name": m.name},
+            decode=lambda m: {"name": m.name, "attempt": decode_optional_int(m, "attempt")},
             encode=lambda found, _: invocation_pb2.GetInvocationResponse(
                 invocation=encode_attempt(found[0]), run_calls=found[1]
             ),

@@ -1,10 +1,13 @@
 """The complete request: what the caller wrote, and recalled records beside it in a channel of their own (invariant 14).
 
-Two forms. Packet form, for one instructing message and one user message that is a JSON object: the object stands under
-`current`, its members as the caller wrote them, byte for byte (invariant 2), records under `recalled`, and of the
+Two forms. Packet form, for one instructing message and one user message that is a JSON object: records stand under
+`recalled`, the object under `current`, its members as the caller wrote them, byte for byte (invariant 2), and of the
 object's keys those that are not protected may be left out where the budget needs it, which the message then says. Any
-other history is kept whole, and records are one user message before
-the last user message. Instructions are never altered, and nothing here decides what fits.
+other history is kept whole, and records are one user message before the last user message. Instructions are never
+altered, and nothing here decides what fits.
+
+What stays the same from turn to turn comes first, because providers bill a prefix that they have seen before for less:
+instructions, then records, which stand as they were recorded, then what was considered, and the caller's object last.
 """
 
 from __future__ import annotations
@@ -32,9 +35,10 @@ class Recalled:
     documents: Sequence[Mapping[str, Any]] = ()
     coverage: Mapping[str, Any] = field(default_factory=dict)
 
-    def channel(self) -> dict[str, Any]:
-        """The object that carries them."""
-        return {"note": NOTE, "coverage": dict(self.coverage), "records": list(self.documents)}
+    def channel(self) -> str:
+        """The object that carries them, as text."""
+        records = f"[{','.join(map(_text, self.documents))}]"
+        return _object([f'"note":{_text(NOTE)}', f'"records":{records}', f'"coverage":{_text(self.coverage)}'])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +57,10 @@ class Form:
         """The messages of the complete request."""
         if self.current is None:
             return self._general(recalled)
-        members = [f'"current":{_object(text for name, text in self.current.items() if name not in dropped)}']
+        members = [f'"recalled":{recalled.channel()}']
         if dropped:
             members.append(f'"left_out_of_current":{_text([name for name in self.droppable if name in dropped])}')
-        members.append(f'"recalled":{_text(recalled.channel())}')
+        members.append(f'"current":{_object(text for name, text in self.current.items() if name not in dropped)}')
         user = {**self.history[1], "content": _object(members)}
         return [dict(self.history[0]), user]
 
@@ -64,7 +68,7 @@ class Form:
         history = [dict(message) for message in self.history]
         if recalled.documents:
             last = max(index for index, message in enumerate(history) if message["role"] == "user")
-            history.insert(last, {"role": "user", "content": _text({"recalled": recalled.channel()})})
+            history.insert(last, {"role": "user", "content": _object([f'"recalled":{recalled.channel()}'])})
         return history
 
     def only(self, names: Iterable[str]) -> Form:
@@ -158,4 +162,4 @@ def _object(members: Iterable[str]) -> str:
 
 
 def _text(value: Any) -> str:
-    return encoded(value).decode("utf-8")
+    return encoded(dict(value) if isinstance(value, Mapping) else value).decode("utf-8")

@@ -18,7 +18,7 @@ from mn_contract.errors import ContextError, UnusableResponse
 from mn_contract.invocations import REPLAYABLE, Attempt, ambiguous
 from mn_contract.limits import LEASE_MS_MAX, RESPONSE_BYTES_MAX
 from mn_sdk.client import WorkingMemoryClient
-from mn_sdk.context_session import explaining, provider
+from mn_sdk.context_session import explaining, provider, seen
 from mn_sdk.context_session.admit import Admission, Admitted, Counter
 from mn_sdk.context_session.assemble import Form, read_form
 from mn_sdk.context_session.call import ModelCall
@@ -27,6 +27,7 @@ from mn_sdk.context_session.closing import Closing
 from mn_sdk.context_session.decision import Turning
 from mn_sdk.context_session.documents import coverage_document
 from mn_sdk.context_session.journal import Journal
+from mn_sdk.context_session.journal.notes import Note
 from mn_sdk.context_session.lifetime import Lifetime
 from mn_sdk.context_session.outcome import Answered, NotExecuted, Outcome, Unusable, size_of
 from mn_sdk.context_session.policy import ContextPolicy
@@ -38,7 +39,6 @@ from mn_sdk.scope import SessionScope
 
 _LEASE_SLACK_SECONDS: Final = 60.0
 """Beside the send itself: admission before it, the journal after it."""
-_REPORT: Final = "report"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +86,10 @@ class Dispatcher:
         if attempt.state in REPLAYABLE:
             return self._replayed(attempt, turning)
         try:
-            admitted, verified = self._admit(turning, call, form)
+            admitted, packet_note, verified = self._admit(turning, call, form)
             report = _report(turning, attempt, admitted, verified, self.policy)
-            self.journal.notes.put(_REPORT, _report_name(attempt), report.encoded())
+            request_note = seen.request_note(admitted.call.asked, report.request_sha256)
+            self.journal.notes.put_all([packet_note, request_note, seen.report_note(attempt, report)])
             self.lifetime.check()
             self.closing.check()
             attempt = self.journal.invocations.dispatch(
@@ -138,8 +139,8 @@ class Dispatcher:
         if not attempt.usable or attempt.response is None:
             raise _unusable(attempt)
         response = provider.restore(attempt.response)
-        kept = self.journal.notes.get(_REPORT, _report_name(attempt))
-        report = TurnReport(name=turning.name, attempt=attempt.attempt) if kept is None else TurnReport.decode(kept)
+        kept = seen.report_of(self.journal.notes, attempt)
+        report = TurnReport(name=turning.name, attempt=attempt.attempt) if kept is None else kept
         return Settled(response=response, report=self._answered(report, attempt, turning), replayed=True)
 
     def _answered(self, report: TurnReport, attempt: Attempt, turning: Turning) -> TurnReport:
@@ -163,12 +164,13 @@ class Dispatcher:
         form = read_form(call.asked["messages"], turning.required_fields)
         return capacity_of(self._admission(turning, call, form, {}))
 
-    def _admit(self, turning: Turning, call: ModelCall, form: Form) -> tuple[Admitted, int]:
-        """The call that fits, and how many source ranges of its packet were checked: all of them, once it is known."""
+    def _admit(self, turning: Turning, call: ModelCall, form: Form) -> tuple[Admitted, Note, int]:
+        """The call that fits, what its packet was built from, and how many source ranges of it were checked: all of
+        them, once it is known."""
         asked: dict[str, packet_pb2.CompileRequest] = {}
         admitted = self._admission(turning, call, form, asked).admit()
-        explaining.keep(self.journal.notes, admitted.packet, asked[admitted.packet.digest], self.scope.roles)
-        return admitted, verify(self.client, [item.card for item in admitted.packet.items])
+        note = explaining.note(admitted.packet, asked[admitted.packet.digest], self.scope.roles)
+        return admitted, note, verify(self.client, [item.card for item in admitted.packet.items])
 
     def _admission(
         self, turning: Turning, call: ModelCall, form: Form, asked: dict[str, packet_pb2.CompileRequest]
@@ -241,10 +243,6 @@ def _report(turning: Turning, attempt: Attempt, admitted: Admitted, verified: in
         ranges_verified=verified,
         rounds=admitted.rounds,
     )
-
-
-def _report_name(attempt: Attempt) -> str:
-    return f"{attempt.name}/{attempt.fingerprint}"
 
 
 def _unusable(attempt: Attempt, **detail: Any) -> UnusableResponse:

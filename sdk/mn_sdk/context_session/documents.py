@@ -18,6 +18,7 @@ _REQUIRED: Final = {
 }
 
 
+_STANDING: Final = frozenset({packet_pb2.ITEM_ROLE_OBLIGATION, packet_pb2.ITEM_ROLE_CONSTRAINT})
 _MANY: Final = 10**9
 COVERAGE_WIDEST: Final = {
     "status": "degraded",
@@ -30,8 +31,10 @@ COVERAGE_WIDEST: Final = {
 
 
 def packet_documents(packet: packet_pb2.Packet) -> list[dict[str, Any]]:
-    """A packet's documents, in its order."""
-    return [card_document(item.card, required=_REQUIRED.get(item.role, "")) for item in packet.items]
+    """A packet's documents: what stands in many packets first, then the others, either as they were recorded, so that
+    packets which share records begin alike."""
+    items = sorted(packet.items, key=lambda item: (item.role not in _STANDING, item.card.revision, item.card.ref))
+    return [card_document(item.card, required=_REQUIRED.get(item.role, "")) for item in items]
 
 
 def card_document(card: card_pb2.Card, *, required: str = "") -> dict[str, Any]:

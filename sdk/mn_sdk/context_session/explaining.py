@@ -13,18 +13,18 @@ from mn.context.working.v1 import card_pb2, packet_pb2
 from mn_contract.errors import InvalidInput, NotFound
 from mn_contract.names import check_sha256
 from mn_sdk.client import WorkingMemoryClient
-from mn_sdk.context_session.journal.notes import Notes
+from mn_sdk.context_session.journal.notes import Note, Notes
 
 _KIND: Final = "packet"
 
 
-def keep(notes: Notes, packet: packet_pb2.Packet, request: packet_pb2.CompileRequest, roles: Iterable[str]) -> None:
-    """Keeps what `packet` was built from, and with which roles."""
+def note(packet: packet_pb2.Packet, request: packet_pb2.CompileRequest, roles: Iterable[str]) -> Note:
+    """What `packet` was built from, and with which roles."""
     placed = packet_pb2.CompileRequest()
     placed.CopyFrom(request)
     placed.at.revision = packet.revision
     head = " ".join(sorted(set(roles))).encode() + b"\n"
-    notes.put(_KIND, packet.digest, head + placed.SerializeToString(deterministic=True))
+    return _KIND, packet.digest, head + placed.SerializeToString(deterministic=True)
 
 
 def explain(

@@ -14,9 +14,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from mn.context.working.v1 import card_pb2, run_pb2
-from mn_contract.errors import InvalidInput
+from mn_contract.errors import InvalidInput, NotFound
 from mn_contract.invocations import REPLAYABLE, Attempt
 from mn_contract.limits import (
+    ATTEMPT_MAX,
     CARD_LIST_MAX,
     CARD_SUMMARY_BYTES_MAX,
     EVIDENCE_BYTES_MAX,
@@ -24,7 +25,7 @@ from mn_contract.limits import (
     SOURCE_URL_BYTES_MAX,
 )
 from mn_contract.names import SUMMARY_MEDIA_TYPE, check_id, check_label, check_text, parse_ref, read_names
-from mn_sdk.arguments import read_flag, read_folder, read_number, read_text
+from mn_sdk.arguments import read_flag, read_folder, read_number, read_text, read_whole
 from mn_sdk.client import ArtifactRef, WorkingMemoryClient, runtime_client
 from mn_sdk.context_session.closing import Closing
 from mn_sdk.context_session.journal import Journal, open_journal
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     # What a model call takes is loaded by the first turn: importing the session stays cheap.
     from mn_sdk.context_session.capacity import Capacity
     from mn_sdk.context_session.dispatch import Dispatcher
+    from mn_sdk.context_session.seen import Seen
     from mn_sdk.context_session.turn import Turn
 
 
@@ -291,6 +293,19 @@ class ContextSession:
         with self._closing.under_way():
             newest = self.journal.invocations.newest(name)
         return newest is not None and newest.state in REPLAYABLE
+
+    def seen(self, name: str, attempt: int | None = None) -> Seen:
+        """What the model saw in a turn, exactly: the complete request, the report and the response of its newest
+        attempt, or of the one of this number. Raises NotFound, SourceMismatch."""
+        check_id(name, "name")
+        number = None if attempt is None else read_whole(attempt, "attempt", 1, ATTEMPT_MAX)
+        from mn_sdk.context_session.seen import seen
+
+        with self._closing.under_way():
+            found = self.journal.invocations.find(name, number)
+            if found is None:
+                raise NotFound("there is no such call, or no such attempt of it")
+            return seen(self.journal.notes, found)
 
     def memory_action(self, action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """`recall_memory` or `read_memory`, as a model asks for it: read-only and bounded. Raises InvalidInput."""

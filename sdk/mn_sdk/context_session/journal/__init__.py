@@ -59,6 +59,9 @@ class Invocations(Protocol):
     def newest(self, name: str) -> Attempt | None:
         """The newest attempt of this name; None where there is none."""
 
+    def find(self, name: str, number: int | None = None) -> Attempt | None:
+        """The attempt of this number, or the newest; None where there is none."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Journal:

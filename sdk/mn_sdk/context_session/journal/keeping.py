@@ -128,8 +128,12 @@ class KeepingInvocations:
 
     def newest(self, name: str) -> Attempt | None:
         """See Invocations."""
+        return self.find(name)
+
+    def find(self, name: str, number: int | None = None) -> Attempt | None:
+        """See Invocations."""
         self._offer_kept(name)
-        return self._inner.newest(name)
+        return self._inner.find(name, number)
 
     def _offered(self, attempt: Attempt, kept: _Kept) -> Attempt:
         """The attempt with its response, offered until it is taken or patience ends."""

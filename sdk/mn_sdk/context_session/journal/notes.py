@@ -1,11 +1,16 @@
-"""Small durable notes of one scope, under the session's root: named cursors, pages of recall, reports of turns,
-responses that the journal did not take yet."""
+"""Small durable notes of one scope, under the session's root: named cursors, pages of recall, reports and requests of
+turns, responses that the journal did not take yet."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from mn_contract.names import check_id
 from mn_sdk.arguments import read_whole
 from mn_sdk.context_session.journal.rows import Rows
+
+Note = tuple[str, str, bytes]
+"""Kind, name, value."""
 
 
 class Notes:
@@ -27,9 +32,13 @@ class Notes:
 
     def put(self, kind: str, name: str, value: bytes) -> None:
         """Keeps the note, in place of an earlier one."""
+        self.put_all([(kind, name, value)])
+
+    def put_all(self, notes: Iterable[Note]) -> None:
+        """Keeps these notes, all or none of them."""
         with self._rows.write() as connection:
-            connection.execute(
-                "INSERT OR REPLACE INTO notes VALUES (?, ?, ?, ?, ?, ?)", (*self._scope, kind, name, value)
+            connection.executemany(
+                "INSERT OR REPLACE INTO notes VALUES (?, ?, ?, ?, ?, ?)", [(*self._scope, *note) for note in notes]
             )
 
     def number(self, kind: str, value: bytes) -> int:

@@ -81,7 +81,11 @@ class RemoteInvocations:
 
     def newest(self, name: str) -> Attempt | None:
         """See Invocations."""
-        request = invocation_pb2.GetInvocationRequest(name=check_id(name, "name"))
+        return self.find(name)
+
+    def find(self, name: str, number: int | None = None) -> Attempt | None:
+        """See Invocations."""
+        request = invocation_pb2.GetInvocationRequest(name=check_id(name, "name"), attempt=number)
         try:
             return self._ask("GetInvocation", request)
         except NotFound:

@@ -130,9 +130,15 @@ class SqliteInvocations:
 
     def newest(self, name: str) -> Attempt | None:
         """See Invocations."""
+        return self.find(name)
+
+    def find(self, name: str, number: int | None = None) -> Attempt | None:
+        """See Invocations."""
         check_id(name, "name")
         with self._rows.read() as connection:
-            return self._visible_newest(connection, name)
+            if number is None:
+                return self._visible_newest(connection, name)
+            return self._visible(connection, name, number)
 
     def _settle(self, attempt: Attempt, command: Command, state: State, evidence: str) -> Attempt:
         return self._move(
@@ -174,12 +180,16 @@ class SqliteInvocations:
         newest = self._newest(connection, name)
         return newest if newest is not None and is_visible(newest, self._roles) else None
 
-    def _of(self, connection: sqlite3.Connection, attempt: Attempt) -> Attempt:
+    def _visible(self, connection: sqlite3.Connection, name: str, number: int) -> Attempt | None:
         row = connection.execute(
-            f"SELECT {_COLUMNS} FROM attempts WHERE {_KEY} AND attempt = ?", (*self._key(attempt.name), attempt.attempt)
+            f"SELECT {_COLUMNS} FROM attempts WHERE {_KEY} AND attempt = ?", (*self._key(name), number)
         ).fetchone()
-        stored = None if row is None else _attempt(attempt.name, row)
-        if stored is None or not is_visible(stored, self._roles):
+        stored = None if row is None else _attempt(name, row)
+        return stored if stored is not None and is_visible(stored, self._roles) else None
+
+    def _of(self, connection: sqlite3.Connection, attempt: Attempt) -> Attempt:
+        stored = self._visible(connection, attempt.name, attempt.attempt)
+        if stored is None:
             raise NotFound("there is no such attempt of an invocation of this name")
         return stored
 

@@ -152,10 +152,12 @@ class ReconcileInvocationResponse(_message.Message):
     def __init__(self, invocation: _Optional[_Union[Invocation, _Mapping]] = ...) -> None: ...
 
 class GetInvocationRequest(_message.Message):
-    __slots__ = ("name",)
+    __slots__ = ("name", "attempt")
     NAME_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     name: str
-    def __init__(self, name: _Optional[str] = ...) -> None: ...
+    attempt: int
+    def __init__(self, name: _Optional[str] = ..., attempt: _Optional[int] = ...) -> None: ...
 
 class GetInvocationResponse(_message.Message):
     __slots__ = ("invocation", "run_calls")

@@ -1,0 +1,70 @@
+"""What a model saw in a turn: the complete request and its report, kept before the request leaves, and found again.
+
+A request is kept under the SHA-256 of its canonical JSON, which the journal has with the attempt that sent it: what is
+found is what was sent, or nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mn_contract.canonical import digest, encoded
+from mn_contract.errors import NotFound, SourceMismatch
+from mn_contract.invocations import Attempt, State
+from mn_sdk.context_session.journal.notes import Note, Notes
+from mn_sdk.context_session.report import TurnReport
+
+_REPORT: Final = "report"
+_REQUEST: Final = "request"
+_FAST: Final = 1
+"""zlib's level: packets shrink to a fifth at any."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """One attempt of a turn: how it stands, what it did, the request as litellm was given it, and the response as it is
+    stored (None where there is none)."""
+
+    attempt: int
+    state: State
+    report: TurnReport
+    request: Mapping[str, Any]
+    response: bytes | None
+
+
+def report_note(attempt: Attempt, report: TurnReport) -> Note:
+    """An attempt's report."""
+    return _REPORT, _name(attempt), report.encoded()
+
+
+def request_note(request: Mapping[str, Any], sha256: str) -> Note:
+    """A complete request of this digest."""
+    return _REQUEST, sha256, zlib.compress(encoded(dict(request)), _FAST)
+
+
+def report_of(notes: Notes, attempt: Attempt) -> TurnReport | None:
+    """The report of an attempt; None where it was made under another root."""
+    kept = notes.get(_REPORT, _name(attempt))
+    return None if kept is None else TurnReport.decode(kept)
+
+
+def seen(notes: Notes, attempt: Attempt) -> Seen:
+    """What the model saw in an attempt. Raises NotFound where nothing of it was kept under this root, SourceMismatch
+    where what was kept is not what was sent."""
+    report = report_of(notes, attempt)
+    kept = notes.get(_REQUEST, attempt.request_sha256)
+    if report is None or kept is None:
+        raise NotFound("nothing is kept of this call's request under this root; was it made under another one?")
+    request = json.loads(zlib.decompress(kept))
+    if digest(request) != attempt.request_sha256:
+        raise SourceMismatch("the kept request is not what was sent; it was not used", name=attempt.name)
+    return Seen(attempt=attempt.attempt, state=attempt.state, report=report, request=request, response=attempt.response)
+
+
+def _name(attempt: Attempt) -> str:
+    # Another worker may claim the same attempt for another request before either has dispatched it.
+    return f"{attempt.name}/{attempt.attempt}/{attempt.fingerprint}"
