@@ -16,10 +16,14 @@ import sys
 import threading
 from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mn_contract.errors import DependencyUnavailable, UnmanagedCall
+from mn_sdk.context_session import strays
 from mn_sdk.context_session.wiretap import within_dispatch
+
+if TYPE_CHECKING:
+    from mn_sdk.context_session.turn import Turn
 
 _lock: Final = threading.Lock()
 _originals: Final[dict[str, Any]] = {}
@@ -54,6 +58,7 @@ def install(litellm: ModuleType) -> None:
         decorator = litellm.utils.client
         for function in (*_decorated(decorator), *(getattr(litellm, name, None) for name in _UNDECORATED)):
             _guard(function)
+        strays.install()
         _originals["client"] = _copy(decorator)
         decorator.__code__ = _code(_DECORATOR, decorator.__code__)
 
@@ -74,6 +79,7 @@ def enter(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
     turn = ambient()
     if turn is None:
+        _check_strayed("completion")
         with within_dispatch(kwargs.get("logger_fn")):
             return _originals["completion"](*args, **kwargs)
     return turn.call(_named(args, kwargs))
@@ -85,6 +91,7 @@ async def aenter(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
     turn = ambient()
     if turn is None:
+        _check_strayed("acompletion")
         with within_dispatch(kwargs.get("logger_fn")):
             return await _originals["acompletion"](*args, **kwargs)
     return await turn.acall(_named(args, kwargs))
@@ -103,14 +110,30 @@ def outside(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
     turn = ambient()
     if turn is not None:
-        refusal = UnmanagedCall(
+        raise _refused(
+            turn,
             f"litellm's {_guarded[number].__name__} would be neither counted nor journaled in turn {turn.name!r}; use "
             "litellm.completion, or call it outside of the turn",
-            name=turn.name,
         )
-        turn.refused(refusal)
-        raise refusal
+    _check_strayed(_guarded[number].__name__)
     return _guarded[number](*args, **kwargs)
+
+
+def _check_strayed(name: str) -> None:
+    """Raises UnmanagedCall in a thread that was started in a turn and does not carry its context."""
+    turn = strays.strayed_from()
+    if turn is not None:
+        raise _refused(
+            turn,
+            f"litellm's {name} was called in a thread that turn {turn.name!r} started and that does not carry its "
+            "context; start it with contextvars.copy_context().run or asyncio.to_thread",
+        )
+
+
+def _refused(turn: Turn, text: str) -> UnmanagedCall:
+    refusal = UnmanagedCall(text, name=turn.name)
+    turn.refused(refusal)
+    return refusal
 
 
 def _decorated(decorator: FunctionType) -> Iterator[Any]:

@@ -53,6 +53,11 @@ class Turn:
         return self._turning.name
 
     @property
+    def under_way(self) -> bool:
+        """Whether it has been entered and not been left."""
+        return self._token is not None
+
+    @property
     def replayed(self) -> bool:
         """Whether the response came from the journal."""
         return self._settled is not None and self._settled.replayed
@@ -118,7 +123,7 @@ class Turn:
         if kind is None and not self._taken:
             import logging
 
-            why = "calls by other clients or from other threads are not managed"
+            why = "calls by other clients are not managed"
             if self._refused:
                 why = f"its call was refused ({self._refused}), and the error did not leave the turn"
             logging.getLogger("mn_sdk.context_session").warning(
@@ -133,7 +138,7 @@ class Turn:
             step = self._prepare(arguments)
             if isinstance(step, Settled):
                 return self._answer(step)
-            with _unmanaged():
+            with unmanaged():
                 outcome = provider.send(step.arguments)
             if isinstance(outcome, provider.Flowing):
                 return self._flowing(step, outcome, held)
@@ -146,7 +151,7 @@ class Turn:
             step = await in_thread(self._prepare, arguments, undo=self._dispatcher.withdraw)
             if isinstance(step, Settled):
                 return self._answer(step)
-            with _unmanaged():
+            with unmanaged():
                 outcome = await provider.asend(step.arguments)
             if isinstance(outcome, provider.Flowing):
                 return self._flowing(step, outcome, held)
@@ -212,7 +217,7 @@ def _beside(error: BaseException | None) -> Iterator[None]:
 
 
 @contextmanager
-def _unmanaged() -> Iterator[None]:
+def unmanaged() -> Iterator[None]:
     """Within a dispatch litellm is itself again: what it calls in turn is part of this call."""
     token = _ambient.set(None)
     try:

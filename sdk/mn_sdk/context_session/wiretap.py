@@ -109,6 +109,11 @@ def recording(exchange: Exchange) -> Iterator[None]:
         _current.reset(token)
 
 
+def dispatching() -> bool:
+    """Whether this context is in a dispatch."""
+    return _current.get() is not None
+
+
 @contextmanager
 def within_dispatch(logger: Any) -> Iterator[None]:
     """Around a model call of litellm's that no turn manages; `logger` is its `logger_fn`. Raises UnmanagedCall for the

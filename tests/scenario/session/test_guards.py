@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -129,6 +130,74 @@ def test_other_ways_to_have_a_text_written_are_refused_in_a_turn(
     assert upstream.requests == []
 
 
+def _in_thread(call: Callable[[], Any]) -> None:
+    outcome: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(30)
+    for error in outcome:
+        raise error
+
+
+def _in_pool(call: Callable[[], Any]) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(call).result(30)
+
+
+POOL = ThreadPoolExecutor(1)
+
+
+def _in_a_pool_that_was_there(call: Callable[[], Any]) -> None:
+    POOL.submit(call).result(30)
+
+
+@pytest.mark.parametrize("elsewhere", [_in_thread, _in_pool, _in_a_pool_that_was_there])
+@pytest.mark.parametrize("entry", [litellm.completion, litellm.text_completion])
+def test_a_thread_without_the_turns_context_is_refused_while_the_turn_lasts(
+    session: ContextSession, upstream: Upstream, elsewhere: Callable[[Callable[[], Any]], None], entry: Any
+) -> None:
+    def call() -> Any:
+        return entry(messages=MESSAGES, prompt="x", mock_response="made up", **upstream.arguments)
+
+    POOL.submit(int).result(30)
+    with session.turn("d"), pytest.raises(UnmanagedCall, match="turn 'd'"):
+        elsewhere(call)
+    assert upstream.requests == []
+    elsewhere(lambda: litellm.completion(messages=MESSAGES, mock_response="made up", **upstream.arguments))
+
+
+def test_a_thread_from_before_a_turn_is_nobodys(session: ContextSession, upstream: Upstream) -> None:
+    go_on, done = threading.Event(), threading.Event()
+
+    def wait_and_call() -> None:
+        go_on.wait(30)
+        litellm.completion(messages=MESSAGES, mock_response="made up", **upstream.arguments)
+        done.set()
+
+    thread = threading.Thread(target=wait_and_call)
+    thread.start()
+    with session.turn("d"):
+        go_on.set()
+        thread.join(30)
+        assert done.is_set()
+        litellm.completion(messages=MESSAGES, **upstream.arguments)
+
+
+def test_a_thread_that_carries_the_context_is_managed(session: ContextSession, upstream: Upstream) -> None:
+    with session.turn("d") as turn:
+        context = copy_context()
+        _in_thread(lambda: context.run(litellm.completion, messages=MESSAGES, **upstream.arguments))
+    assert turn.report is not None
+    assert "recalled" in upstream.said()
+
+
 def test_what_litellm_learns_to_call_later_is_refused_too(session: ContextSession) -> None:
     def dream(model: str) -> str:
         return model
@@ -166,7 +235,7 @@ def test_a_turn_whose_call_was_refused_says_that_it_was(
         refused(upstream)
     assert "turn caught ended without a managed model call" in caplog.text
     assert f"its call was refused ({why})" in caplog.text
-    assert "other threads" not in caplog.text
+    assert "other clients" not in caplog.text
 
 
 def test_a_turn_that_ends_without_a_call_says_so(
