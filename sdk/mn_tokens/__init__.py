@@ -5,7 +5,7 @@ tokenizer, and never passes an estimate off as a count: `Count.exact`, `Count.to
 the number rests on.
 """
 
-from mn_tokens.count import Counter, check_request, count
+from mn_tokens.count import Api, Counter, check_request, count
 from mn_tokens.values import Count, Part
 
-__all__ = ["Count", "Counter", "Part", "check_request", "count"]
+__all__ = ["Api", "Count", "Counter", "Part", "check_request", "count"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from mn_benchmark.suites import beam, counter_evidence, cranfield, locomo, multihop, speed, supersession
+from mn_benchmark.suites import beam, counter_evidence, cranfield, locomo, multihop, speed, supersession, tokens
 from mn_benchmark.suites.asked import Asked, Suite
 
 __all__ = ["SUITES", "Asked", "Suite"]
@@ -18,4 +18,5 @@ SUITES: Final[Mapping[str, Suite]] = {
     "multihop": multihop.run,
     "speed": speed.run,
     "supersession": supersession.run,
+    "tokens": tokens.run,
 }

@@ -40,6 +40,17 @@ def frozen(value: Any, field: str, depth: int = 0) -> Hashable:
     raise InvalidInput(f"{field} holds a {type(value).__name__} that JSON does not know", field=field)
 
 
+def frozen_group(items: Sequence[Mapping[str, Any]], field: str) -> Hashable:
+    """`frozen`, for some items of a request. Most are texts by name, and as good as frozen: keys that are no text are
+    found when the item is read."""
+    if len(items) == 1:
+        item = items[0]
+        if _TEXT.issuperset(map(type, item.values())):
+            return (*item, *item.values())
+    return frozen(items, field)
+
+
+_TEXT: Final = frozenset({str})
 _OBJECT: Final = frozenset({"{}"})
 _LIST: Final = frozenset({"[]"})
 """Marks that no JSON value is equal to."""
