@@ -8,13 +8,13 @@ from typing import Any
 from mn_tokens import Api
 from mn_tokens.reading import SHAPES
 from mn_tokens.reading.walk import groups_of, items_of, read_group
-from mn_tokens.request import Message, Tool
+from mn_tokens.request import Choice, Message, Tool
 
 
 def as_chat(request: Mapping[str, Any], *, api: Api) -> dict[str, Any]:
-    """`messages` and, where there are some, `tools`. Raises InvalidInput for what cannot be read."""
+    """`messages` and, where there are some, `tools` and `tool_choice`. Raises InvalidInput for what cannot be read."""
     if api == "chat":
-        return {key: request[key] for key in ("messages", "tools") if request.get(key)}
+        return {key: request[key] for key in ("messages", "tools", "tool_choice") if request.get(key)}
     shape = SHAPES[api]
     envelope = shape.envelope({key: value for key, value in request.items() if key != shape.items})
     messages = [entry for message in envelope.instructions for entry in _entries(message)]
@@ -22,7 +22,11 @@ def as_chat(request: Mapping[str, Any], *, api: Api) -> dict[str, Any]:
         for message in read_group(group, start, shape):
             messages += _entries(message)
     tools = [{"type": "function", "function": _function(tool)} for tool in envelope.tools]
-    return {"messages": messages, **({"tools": tools} if tools else {})}
+    return {"messages": messages, **({"tools": tools, "tool_choice": _choice(envelope.choice)} if tools else {})}
+
+
+def _choice(choice: Choice) -> Any:
+    return {"type": "function", "function": {"name": choice.name}} if choice.mode == "named" else choice.mode
 
 
 def _entries(message: Message) -> Iterator[dict[str, Any]]:

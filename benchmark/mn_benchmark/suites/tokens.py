@@ -196,7 +196,7 @@ def _litellm() -> _System:
         except InvalidInput:
             return _Counted(None, None)
         try:
-            tokens = count(model=one.model, messages=chat["messages"], tools=chat.get("tools"))
+            tokens = count(model=one.model, **chat)
         except Exception:  # noqa: BLE001  # a peer may raise anything: it has then not counted
             return _Counted(None, None)
         return _Counted(tokens, tokens)
