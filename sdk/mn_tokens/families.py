@@ -32,7 +32,9 @@ class Family:
 
 
 _OPENAI: Final = Margin(text=Bound(0.005), call=Bound(0.012, 1), tools=Bound(0.01, 1), schema=Bound(0.1, 8))
-_REASONING: Final = Margin(text=Bound(0.005), call=Bound(0.45, 2), tools=Bound(0.06, 3), schema=Bound(0.1, 10))
+_REASONING: Final = Margin(text=Bound(0.005), call=Bound(0.5, 4), tools=Bound(0.08, 4), schema=Bound(0.1, 10))
+_RESPONSES: Final = Margin(text=Bound(0.005), call=Bound(0.02, 2), tools=Bound(0.02, 2), schema=Bound(0.1, 8))
+"""At least this much in OpenAI's other API, where calls that came back under their identity were billed differently."""
 
 
 def _openai(name: str, rules: Rules, responses: Rules, margin: Margin = _OPENAI) -> Family:
@@ -83,7 +85,7 @@ _NAMES: Final[tuple[tuple[str, Family], ...]] = (
         _estimated("deepseek", estimates.DEEPSEEK_CHAT, estimates.DEEPSEEK_MARGIN),
     ),
     (r"(mistral|magistral|ministral)-(small|medium|large|8b|3b)", _estimated("mistral", estimates.MISTRAL)),
-    (r"qwen-?(\d(-\d)?)?(-(plus|turbo|max|next|coder))*", _estimated("qwen", estimates.QWEN)),
+    (r"qwen-?(\d(-\d)?)?(-(plus|turbo|max|next|coder))*", _estimated("qwen", estimates.QWEN, estimates.QWEN_MARGIN)),
     (r"llama-?guard-?\d?", _estimated("llama-guard", estimates.LLAMA_GUARD)),
     (r"(meta-)?llama-?3(-\d)?", _estimated("llama-3", estimates.LLAMA_3)),
     (r"llama-?4(-(maverick|scout))?", _estimated("llama-4", estimates.LLAMA_4)),
@@ -129,7 +131,7 @@ def family_of(model: str, api: str = "chat") -> Family:
     spelling = _SEPARATORS.sub("-", _VENDOR.sub("", name))
     found = next((family for pattern, family in _TABLE if pattern.fullmatch(spelling)), GENERIC)
     if api == "responses" and found.responses is not None:
-        found = replace(found, rules=found.responses)
+        found = replace(found, rules=found.responses, margin=found.margin.widest(_RESPONSES))
     found = replace(found, rules=found.under.get(router, found.rules))
     if not found.known or router in _EXACT_UNDER:
         return found

@@ -94,7 +94,7 @@ def _envelope(rest: Mapping[str, Any]) -> Envelope:
     system = rest.get("system")
     before = () if system is None else (Message("system", tuple(_blocks(system, "system"))),)
     choice = _choice(rest.get("tool_choice"), strange)
-    schema = _schema(rest)
+    schema = _schema(rest, strange)
     strange += beside(rest, _ENVELOPE | UNREAD)
     return Envelope(
         instructions=before,
@@ -116,11 +116,16 @@ def _choice(given: Any, strange: list[Strange]) -> Choice:
     return Choice(mode, as_text(given.get("name") or ""))
 
 
-def _schema(rest: Mapping[str, Any]) -> Schema | None:
-    config = rest.get("output_config")
-    wanted = config.get("format") if isinstance(config, Mapping) else rest.get("output_format")
-    if not isinstance(wanted, Mapping) or wanted.get("schema") is None:
+def _schema(rest: Mapping[str, Any], strange: list[Strange]) -> Schema | None:
+    config = mapping(rest.get("output_config") or {}, "output_config")
+    strange += beside(config, {"format", "effort"}, "output_config")
+    wanted = config.get("format") or rest.get("output_format")
+    if wanted is None:
         return None
+    if not isinstance(wanted, Mapping) or wanted.get("schema") is None:
+        strange.append(Strange("output_format", as_text(wanted)))
+        return None
+    strange += beside(wanted, {"type", "name", "schema", "strict"}, "output_format")
     return Schema(name=as_text(wanted.get("name") or ""), description=None, schema=wanted["schema"])
 
 

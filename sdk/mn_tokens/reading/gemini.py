@@ -24,9 +24,15 @@ from mn_tokens.request import (
 )
 
 _ENVELOPE: Final = frozenset({
-    "contents", "system_instruction", "tools", "tool_config", "generation_config", "safety_settings", "cached_content",
-    "labels",
+    "contents", "system_instruction", "tools", "tool_config", "generation_config", "safety_settings", "labels",
 })  # fmt: skip
+_UNREAD_CONFIG: Final = frozenset({
+    "temperature", "top_p", "top_k", "candidate_count", "max_output_tokens", "stop_sequences", "response_mime_type",
+    "response_modalities", "thinking_config", "seed", "presence_penalty", "frequency_penalty", "response_logprobs",
+    "logprobs", "media_resolution", "speech_config", "audio_timestamp", "image_config",
+})  # fmt: skip
+"""Keys of a generation config that steer how it is answered and are read by no model."""
+_SCHEMAS: Final = frozenset({"response_schema", "response_json_schema"})
 _BINARY: Final = frozenset({"inline_data", "file_data"})
 _KNOWN_PART: Final = frozenset({
     "text", "function_call", "function_response", "thought", "thought_signature",
@@ -95,8 +101,11 @@ def _envelope(rest: Mapping[str, Any]) -> Envelope:
         parts = instruction.get("parts") if isinstance(instruction, Mapping) else instruction
         before = (Message("system", tuple(_parts(parts, "systemInstruction.parts"))),)
     choice = _choice(plain.get("tool_config"), strange)
-    config = plain.get("generation_config")
-    schema = _schema(_plain(config)) if isinstance(config, Mapping) else None
+    if plain.get("cached_content"):
+        raise InvalidInput("cachedContent is kept by the provider: its tokens cannot be counted", field="cachedContent")
+    config = _plain(mapping(plain.get("generation_config") or {}, "generationConfig"))
+    strange += beside(config, _UNREAD_CONFIG | _SCHEMAS, "generationConfig")
+    schema = _schema(config)
     strange += beside(plain, _ENVELOPE | UNREAD)
     return Envelope(instructions=before, tools=tools, choice=choice, schema=schema, strange=tuple(strange))
 
@@ -124,6 +133,7 @@ def _choice(given: Any, strange: list[Strange]) -> Choice:
     if mode is None:
         strange.append(Strange("toolConfig", as_text(given)))
         return Choice()
+    strange += beside(_plain(given), {"function_calling_config"}, "toolConfig")
     return Choice(mode)
 
 

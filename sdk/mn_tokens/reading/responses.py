@@ -30,6 +30,7 @@ _MESSAGE: Final = frozenset({"type", "role", "content", "id", "status", "phase"}
 _CALL: Final = frozenset({"type", "arguments", "call_id", "name", "id", "status"})
 _RESULT: Final = frozenset({"type", "call_id", "output", "id", "status"})
 _PART: Final = frozenset({"type", "text", "refusal", "annotations", "logprobs"})
+_KEPT: Final = ("previous_response_id", "conversation", "prompt")
 _FORMATS: Final = frozenset({"text", "json_object", "json_schema"})
 _MODES: Final[Mapping[str, Mode]] = {"auto": "auto", "none": "none", "required": "required"}
 _IN_GROUP: Final = frozenset({"function_call", "function_call_output"})
@@ -95,6 +96,9 @@ def _said(content: Any, field: str) -> Iterator[Block]:
 
 
 def _envelope(rest: Mapping[str, Any]) -> Envelope:
+    for key in _KEPT:
+        if rest.get(key):
+            raise InvalidInput(f"{key} names what the provider keeps: its tokens cannot be counted", field=key)
     strange: list[Strange] = []
     tools: list[Tool] = []
     for index, given in enumerate(listed(rest.get("tools"), "tools")):

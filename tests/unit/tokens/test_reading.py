@@ -149,6 +149,40 @@ def test_what_is_no_text_is_refused_and_the_place_named(api: Api) -> None:
     assert refused.value.field.startswith(f"{SHAPES[api].items}[0].")
 
 
+@pytest.mark.parametrize(
+    ("api", "more"),
+    [
+        ("responses", {"previous_response_id": "resp_1"}),
+        ("responses", {"conversation": "conv_1"}),
+        ("responses", {"prompt": {"id": "pmpt_1"}}),
+        ("gemini", {"cachedContent": "cachedContents/1"}),
+    ],
+)
+def test_what_the_provider_keeps_cannot_be_counted(api: Api, more: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        count({**FORMS[api], **more}, model="gpt-4o", api=api)
+    assert refused.value.field == next(iter(more))
+
+
+@pytest.mark.parametrize(
+    ("api", "more"),
+    [
+        ("responses", {"tools": [{"type": "web_search"}]}),
+        ("anthropic", {"output_config": {"task_budget": {"type": "tokens", "total": 20_000}}}),
+        ("anthropic", {"tools": [{"type": "bash_20250124", "name": "bash"}]}),
+        ("gemini", {"tools": [{"googleSearch": {"exclude": ["a"]}}]}),
+        ("gemini", {"generationConfig": {"routingConfig": {"a": 1}}}),
+        ("converse", {"promptVariables": {"a": {"text": "x"}}}),
+    ],
+)
+def test_what_no_reader_knows_is_counted_and_named(api: Api, more: dict[str, Any]) -> None:
+    request = {key: value for key, value in FORMS[api].items() if key in (SHAPES[api].items, "system")}
+    without, counted = (count(one, model="gpt-4o", api=api) for one in (request, {**request, **more}))
+    assert not counted.exact
+    assert counted.tokens >= without.tokens + 5
+    assert any(reason.startswith("no rule knows all of ") for reason in counted.reasons)
+
+
 KEYS = st.sampled_from([
     "role", "content", "type", "text", "parts", "tools", "function", "name", "arguments", "tool_calls", "system", "id",
     "input", "functionCall", "function_response", "toolUse", "toolResult", "parameters", "properties", "items", "$ref",
