@@ -132,6 +132,8 @@ class _Unshown:
             self.followed.add(schema["$ref"])
             known = set()
         shown, inner = _shown(target)
+        if depth > 0 and "properties" in shown:
+            shown |= _worded(target)  # before its type, where they are not beside its field
         yield from _others(target, shown | known)
         for one, named in inner:
             yield from self._of(one, _commented(one) if named else set(), depth + 1)
