@@ -26,6 +26,11 @@ _VARIED: Final = 0.1
 """How far off a text of a hundred different words may be, as a share: that much is in the families' margins."""
 _WORDS_MIN: Final = 64
 """A shorter text is never far off, whatever it says."""
+_STRING_MIN: Final = 256
+_NO_STRING: Final = re.compile(r"[^\w+/=-]+")
+"""Between strings that are no words, as of base64: from `_STRING_MIN` characters on they are doubted, for half a token
+each; and so are runs of one character, which some tokenizers have tokens for."""
+_RUN: Final = re.compile(r"(.)\1{31,}", re.DOTALL)
 _STEERING: Final = frozenset({"type", "strict"})
 _DIGITS: Final = re.compile(r"\d+")
 
@@ -128,7 +133,7 @@ class Weighed:
         sealed = sum(block.sealed_characters for block in message.blocks if isinstance(block, Thought))
         texts = [block.text for block in message.blocks if isinstance(block, Text)]
         texts += [result.text for result in message.results]
-        return math.ceil(self.sealed_beyond * sealed) + sum(map(_monotone, texts))
+        return math.ceil(self.sealed_beyond * sealed) + sum(map(_doubted, texts))
 
     def envelope(self, envelope: Envelope, host: Message | None, tokens: Tokens) -> Iterator[Part]:
         """See Rules."""
@@ -138,7 +143,7 @@ class Weighed:
                     f"tools[{index}] {tool.name}",
                     self._tool(tool, tokens),
                     "tools",
-                    beyond=_monotone(_tool_text(tool)),
+                    beyond=_doubted(_tool_text(tool)),
                 )
             forced = self.forced if envelope.choice.mode in ("required", "named") else 0
             yield Part("tools", self.offer + forced, "tools")
@@ -183,8 +188,15 @@ def _arguments(text: str) -> int:
     return len(given) if isinstance(given, dict) else 0
 
 
+def _doubted(text: str) -> int:
+    """How many tokens more a text may be in another tokenizer than in prose of its length."""
+    strings = sum(len(run) for run in _NO_STRING.split(text) if len(run) >= _STRING_MIN)
+    runs = sum(found.end() - found.start() for found in _RUN.finditer(text))
+    return _monotone(text) + (strings + runs + 1) // 2
+
+
 def _monotone(text: str) -> int:
-    """How many tokens more a text may be in another tokenizer because it says few words often.
+    """How many tokens more because it says few words often.
 
     What two tokenizers make of a word differs at random, so that over a text they are off by the root of the summed
     squares of its words' shares: little in prose, but a text that is one word a thousand times may be off by a

@@ -47,6 +47,19 @@ def test_prose_is_not_doubted_and_a_word_said_over_and_over_is() -> None:
     assert any("tokenizers differ" in reason for reason in over.reasons)
 
 
+@pytest.mark.parametrize("text", [" " * 4000, "\n" * 4000, "a" * 4000, "QUJD+/x9" * 500])
+def test_what_is_no_prose_is_doubted_by_its_length(text: str) -> None:
+    counted = count(asked(text), model="gemini/gemini-2.5-flash")
+    assert sum(part.beyond for part in counted.ledger) >= 2000
+    assert count(asked(text), model="gpt-4o").margin < 40
+
+
+def test_a_text_is_looked_through_in_time_that_grows_with_its_length() -> None:
+    """Words just too short to be doubted, and runs just too short, are the worst of it."""
+    for piece in ("w" * 255 + ".", "a" * 31 + "b"):
+        assert count(asked(piece * 8000), model="gemini/gemini-2.5-flash").tokens > 1000
+
+
 def test_a_schema_is_outlined_without_following_what_refers_to_itself() -> None:
     node = {
         "type": "object",
