@@ -17,7 +17,7 @@ from mn_tokens.margins import Bound, Margin
 from mn_tokens.weighed import Weighed
 
 _CLAUDE: Final = Weighed(
-    encoding=CLAUDE, start=4, message=3, system=0, call=20, argument=12.0, result=19, tool=12, schema=98,
+    encoding=CLAUDE, foreign=0.0, start=4, message=3, system=0, call=20, argument=12.0, result=19, tool=12, schema=98,
     schema_scale=1.5, thinking=28, sealed_beyond=0.25,
 )  # fmt: skip
 CLAUDE_3: Final = replace(_CLAUDE, offer=285, forced=60)
@@ -28,8 +28,8 @@ CLAUDE_5: Final = replace(_CLAUDE, scale=1.3, offer=347, forced=126, tool_scale=
 CLAUDE_MARGIN: Final = Margin(text=Bound(0.24, 9), call=Bound(0.15, 4), tools=Bound(0.09, 14), schema=Bound(0.3, 16))
 
 GEMINI_2_5: Final = Weighed(
-    start=0, message=1, system=0, scale=1.04, digits=True, call=7, result=10, tool=12, tool_scale=0.0, words=1.4,
-    parameters=3, field=8, nested=25, reference=75, schema_scale=0.0, schema_beyond=1.0, sealed_beyond=0.16,
+    start=0, message=1, system=0, scale=1.04, foreign=0.3, digits=True, call=7, result=10, tool=12, tool_scale=0.0,
+    words=1.4, parameters=3, field=8, nested=25, reference=75, schema_scale=0.0, schema_beyond=1.0, sealed_beyond=0.16,
 )  # fmt: skip
 """A sealed thought is billed in one request of four, and nothing in a request says in which."""
 GEMINI_2: Final = replace(
@@ -51,8 +51,8 @@ GEMINI_MARGIN: Final = Margin(text=Bound(0.13, 2), call=Bound(0.08, 2), tools=Bo
 GEMINI_2_MARGIN: Final = replace(GEMINI_MARGIN, tools=Bound(0.1, 30))
 
 DEEPSEEK_CHAT: Final = Weighed(
-    encoding=DEEPSEEK, start=1, message=3, reply=-2, system=0, turn=18, call=9, argument=12.5, result=4, offer=221,
-    forced=7, none_hides=True,
+    encoding=DEEPSEEK, foreign=0.0, start=1, message=3, reply=-2, system=0, turn=18, call=9, argument=12.5, result=4,
+    offer=221, forced=7, none_hides=True,
 )  # fmt: skip
 DEEPSEEK_MARGIN: Final = Margin(text=Bound(0.05, 4), call=Bound(0.1, 8), tools=Bound(0.02, 8), schema=Bound(0.5, 64))
 

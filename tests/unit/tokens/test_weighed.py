@@ -54,6 +54,13 @@ def test_what_is_no_prose_is_doubted_by_its_length(text: str) -> None:
     assert count(asked(text), model="gpt-4o").margin < 40
 
 
+def test_other_scripts_are_doubted_where_the_tokenizer_is_not_known() -> None:
+    text = "今天天气很好，我们一起去公园散步。" * 10
+    known, unknown = (count(asked(text), model=model) for model in ("deepseek-chat", "llama-3.3-70b"))
+    assert unknown.upper >= count(asked(text), model="gpt-4").tokens
+    assert unknown.margin > 90 > known.margin
+
+
 def test_a_text_is_looked_through_in_time_that_grows_with_its_length() -> None:
     """Words just too short to be doubted, and runs just too short, are the worst of it."""
     for piece in ("w" * 255 + ".", "a" * 31 + "b"):
