@@ -31,7 +31,7 @@ GEMINI_2_5: Final = Weighed(
     start=0, message=1, system=0, scale=1.04, foreign=0.3, digits=True, call=7, result=10, tool=12, tool_scale=0.0,
     words=1.4, parameters=3, field=8, nested=25, reference=75, schema_scale=0.0, schema_beyond=1.0, sealed_beyond=0.16,
 )  # fmt: skip
-"""A sealed thought is billed in one request of four, and nothing in a request says in which."""
+"""Of the recorded requests with a sealed thought about one in four was billed for it; nothing in them says which."""
 GEMINI_2: Final = replace(
     GEMINI_2_5, message=0, system=1, call=0, result=2, tool=6, words=1.2, parameters=0, field=1, nested=0, reference=20,
     sealed_beyond=0.26,
