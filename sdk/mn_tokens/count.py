@@ -52,7 +52,7 @@ class Counter:
         `check_request` does.
         """
         shape, family = SHAPES[api], family_of(model, api)
-        memos = self._memos.setdefault((family.rules, api), _Memos(Memo(), Memo(entries_max=_ENVELOPES_MAX)))
+        memos = self._memos_of(family.rules, api)
         items = items_of(request, shape)
         sums = []
         for start, group in groups_of(items, shape):
@@ -63,6 +63,12 @@ class Counter:
             sums.append(known.at(start))
         sums.append(_beside(request, items, shape, family.rules, memos.envelopes))
         return _total(sums, family)
+
+    def _memos_of(self, rules: Rules, api: Api) -> _Memos:
+        key = (rules, api)
+        if key not in self._memos:
+            self._memos.setdefault(key, _Memos(Memo(), Memo(entries_max=_ENVELOPES_MAX)))
+        return self._memos[key]
 
 
 _SHARED: Final = Counter()

@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeVar
 _Value = TypeVar("_Value")
 
 _ENTRIES_MAX: Final = 65_536
-_CHARACTERS_MAX: Final = 64 * 1024 * 1024
+_CHARACTERS_MAX: Final = 16 * 1024 * 1024
 
 
 class Memo(Generic[_Value]):
