@@ -47,7 +47,7 @@ GEMINI_2_5_VERTEX: Final = replace(
 GEMINI_3_VERTEX: Final = replace(
     GEMINI_2_5_VERTEX, scale=1.0, call=0, result=2, tool=2, schema_scale=1.8, schema_beyond=0.0, sealed_beyond=0.0
 )
-GEMINI_MARGIN: Final = Margin(text=Bound(0.13, 2), call=Bound(0.08, 2), tools=Bound(0.08, 4), schema=Bound(0.1, 16))
+GEMINI_MARGIN: Final = Margin(text=Bound(0.13, 2), call=Bound(0.06), tools=Bound(0.08, 4), schema=Bound(0.1, 16))
 GEMINI_2_MARGIN: Final = replace(GEMINI_MARGIN, tools=Bound(0.1, 30))
 
 DEEPSEEK_CHAT: Final = Weighed(
