@@ -6,11 +6,11 @@ import json
 import os
 import platform
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -21,23 +21,45 @@ ALL: Final = "all"
 """The case that every suite has."""
 _NAME: Final = "report.json"
 _RESAMPLES: Final = 1000
-_PACKAGES: Final = ("mn-context", "numpy", "duckdb", "pyarrow", "tiktoken", "bm25s", "tantivy", "snowballstemmer")
+_PACKAGES: Final = (
+    "mn-context",
+    "numpy",
+    "duckdb",
+    "pyarrow",
+    "tiktoken",
+    "litellm",
+    "bm25s",
+    "tantivy",
+    "snowballstemmer",
+)
+
+
+Statistic = Literal["mean", "p50", "p95", "max"]
+_STATISTICS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "mean": lambda values: values.mean(axis=-1),
+    "p50": lambda values: np.percentile(values, 50, axis=-1),
+    "p95": lambda values: np.percentile(values, 95, axis=-1),
+    "max": lambda values: values.max(axis=-1),
+}
+"""Over the last axis."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """What one system did on the items of one case: a value an item (a question, a claim, a list)."""
+    """What one system did on the items of one case: a value an item (a question, a claim, a list), and which statistic
+    of them is its figure."""
 
     case: str
     system: str
     metric: str
     values: Sequence[float]
     unit: str = "fraction"
+    statistic: Statistic = "mean"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A mean over `n` items with its 95 % interval (percentile bootstrap)."""
+    """A statistic over `n` items with its 95 % interval (percentile bootstrap)."""
 
     case: str
     system: str
@@ -53,12 +75,13 @@ def row(sample: Sample, *, seed: int) -> Row:
     """The row of a sample. The same seed gives the same interval."""
     values = np.asarray(sample.values, np.float64)
     drawn = np.random.default_rng(seed).integers(0, len(values), (_RESAMPLES, len(values)))
-    low, high = np.percentile(values[drawn].mean(axis=1), (2.5, 97.5))
+    statistic = _STATISTICS[sample.statistic]
+    low, high = np.percentile(statistic(values[drawn]), (2.5, 97.5))
     return Row(
         case=sample.case,
         system=sample.system,
         metric=sample.metric,
-        value=round(float(values.mean()), 6),
+        value=round(float(statistic(values)), 6),
         unit=sample.unit,
         n=len(values),
         ci_low=round(float(low), 6),

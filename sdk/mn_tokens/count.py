@@ -1,124 +1,163 @@
-"""The count of a complete request: the family's ledger, its sum, and the margin that goes with it."""
+"""The count of a complete request: read, billed by its family's rules, and the margin that goes with it."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from typing import Any, Final
+import functools
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
-from mn_contract.canonical import encoded
-from mn_contract.errors import InvalidInput
-from mn_tokens import encodings, openai_chat, openai_tools, unknown
-from mn_tokens.families import Bound, Family, family_of
-from mn_tokens.values import Count
+from mn_tokens import encodings
+from mn_tokens.families import Family, family_of
+from mn_tokens.memo import Memo
+from mn_tokens.reading import SHAPES, Shape
+from mn_tokens.reading.json_values import frozen, frozen_group
+from mn_tokens.reading.shape import Item
+from mn_tokens.reading.walk import groups_of, items_of, read_group
+from mn_tokens.rules import Rules, Tokens
+from mn_tokens.sums import Group, Sum, summed
+from mn_tokens.values import Count, Kind, Part
 
-_TEXT_PARTS: Final = {"text": "text", "refusal": "refusal"}
-"""The parts that a chat completion takes as text, and where their text stands; a refusal is an assistant's only."""
+Api = Literal["chat", "responses", "anthropic", "gemini", "converse"]
+
+_HOSTS: Final = ("system", "developer")
+"""Roles of the message that tools are shown in."""
+_ENVELOPES_MAX: Final = 1024
 
 
-def count(request: Mapping[str, Any], *, model: str) -> Count:
-    """The tokens of a Chat Completions request in OpenAI's format, as `model`'s provider would bill them.
+@dataclass(frozen=True, slots=True)
+class _Memos:
+    """What was counted by one set of rules of requests of one API: their groups of items, and all that is beside."""
 
-    `request` has `messages` and whatever else is sent: tools, tool_choice, response_format. What no rule knows is
-    counted as its JSON text, and the count is then an estimate; what is known not to be read by a model costs nothing.
-    Raises InvalidInput as `check_request` does.
+    groups: Memo[Group]
+    envelopes: Memo[Sum]
+
+
+class Counter:
+    """Counts requests, each part once: what was counted of a message, or of all tools, is kept by its value.
+
+    Safe to use from several threads. It holds its memos and nothing else: a new one has counted nothing.
     """
-    check_request(request)
-    family = family_of(model)
-    encoding = family.dialect.encoding
-    unknown_parts = tuple(unknown.ledger(request, encoding))
-    ledger = (*openai_chat.ledger(request, family.dialect), *unknown_parts)
-    total = sum(part.tokens for part in ledger)
-    unshown = [pair for tool in openai_chat.offered_of(request) for pair in openai_tools.unshown(tool)]
-    beyond = sum(encodings.tokens(encoding, unknown.as_text({key: value})) for key, value in unshown)
+
+    def __init__(self) -> None:
+        self._memos: dict[tuple[Rules, Api], _Memos] = {}
+
+    def count(self, request: Mapping[str, Any], *, model: str, api: Api = "chat") -> Count:
+        """The tokens of a complete request, as `model`'s provider would bill them.
+
+        `request` is the body of a call of `api`; `model` is litellm's name (`openai/gpt-4o`,
+        `vertex_ai/gemini-2.5-pro`), for hosts bill differently. What no rule knows is counted as its text, and the
+        count is then an estimate; what is known not to be read by a model costs nothing. Raises InvalidInput as
+        `check_request` does.
+        """
+        shape, family = SHAPES[api], family_of(model, api)
+        memos = self._memos_of(family.rules, api)
+        items = items_of(request, shape)
+        sums = []
+        for start, group in groups_of(items, shape):
+            key = frozen_group(group, shape.items)
+            known = memos.groups.find(key)
+            if known is None:
+                known = memos.groups.keep(key, _counted(group, start, shape, family.rules))
+            sums.append(known.at(start))
+        sums.append(_beside(request, items, shape, family.rules, memos.envelopes))
+        return _total(sums, family)
+
+    def _memos_of(self, rules: Rules, api: Api) -> _Memos:
+        key = (rules, api)
+        if key not in self._memos:
+            self._memos.setdefault(key, _Memos(Memo(), Memo(entries_max=_ENVELOPES_MAX)))
+        return self._memos[key]
+
+
+_SHARED: Final = Counter()
+
+
+def count(request: Mapping[str, Any], *, model: str, api: Api = "chat") -> Count:
+    """`Counter.count`, with what the whole process has counted before."""
+    return _SHARED.count(request, model=model, api=api)
+
+
+def check_request(request: Mapping[str, Any], *, api: Api = "chat") -> None:
+    """Raises InvalidInput where a request has no form that can be counted: no messages, parts that are no text
+    (images, audio, files), tools that are none, or what is no JSON. `field` says where."""
+    shape = SHAPES[api]
+    for start, group in groups_of(items_of(request, shape), shape):
+        read_group(group, start, shape)
+    rest = _rest(request, shape)
+    for name, value in rest.items():
+        frozen(value, name)
+    shape.envelope(rest)
+
+
+def _rest(request: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
+    return {key: value for key, value in request.items() if key != shape.items}
+
+
+def _counted(group: Sequence[Item], start: int, shape: Shape, rules: Rules) -> Group:
+    return Group(rules.group(read_group(group, start, shape), _tokenizer(rules)), shape.items)
+
+
+def _beside(request: Mapping[str, Any], items: Sequence[Item], shape: Shape, rules: Rules, memo: Memo[Sum]) -> Sum:
+    rest = _rest(request, shape)
+    host = next((item for item in items if item.get("role") in _HOSTS), None)
+    named: list[Hashable] = [(name, frozen(value, name)) for name, value in rest.items()]
+    key = (*named, frozen(host, shape.items))
+    return memo.find(key) or memo.keep(key, summed(_enveloped(rest, host, shape, rules)))
+
+
+def _enveloped(rest: Mapping[str, Any], host: Item | None, shape: Shape, rules: Rules) -> Iterator[Part]:
+    tokens = _tokenizer(rules)
+    envelope = shape.envelope(rest)
+    for message in envelope.instructions:
+        for line in rules.group([message], tokens):
+            path = f"instructions.{line.path}" if line.path else "instructions"
+            yield Part(path, line.tokens, line.kind, line.fields, line.beyond, line.certain)
+    hosts = (*envelope.instructions, *([shape.read(host, {})] if host is not None else ()))
+    yield from rules.envelope(envelope, next(iter(hosts), None), tokens)
+    for strange in envelope.strange:
+        yield Part(strange.path, tokens(strange.text), "strange", certain=False)
+
+
+def _tokenizer(rules: Rules) -> Tokens:
+    return functools.partial(encodings.tokens, rules.encoding)
+
+
+def _total(sums: Sequence[Sum], family: Family) -> Count:
+    ledger: list[Part] = []
+    spent: dict[Kind, int] = defaultdict(int)
+    doubted: list[str] = []
+    beyond = 0
+    for one in sums:
+        ledger += one.parts
+        doubted += one.doubted
+        beyond += one.beyond
+        for kind, tokens in one.spent:
+            spent[kind] += tokens
+    total, encoding = sum(spent.values()), family.rules.encoding
     if not encodings.available(encoding):
         # Both are in bytes: no byte-level tokenizer makes more tokens than that.
-        return Count(tokens=total, margin=beyond, exact=False, tokenizer="utf-8 bytes", ledger=ledger)
-    bound = _bound(request, family)
-    named = encoding if family.known else f"{encoding} as an estimate for {family.name}"
-    strange = unknown_parts or any(key not in openai_tools.UNBILLED for key, _ in unshown)
-    exact = family.known and not _has_schema(request) and not strange
-    margin = math.ceil((bound.factor - 1.0) * total + bound.factor * beyond) + bound.constant
-    return Count(tokens=total, margin=margin, exact=exact, tokenizer=named, ledger=ledger)
-
-
-def check_request(request: Mapping[str, Any]) -> None:
-    """Raises InvalidInput where a request has no form that can be counted: no messages, parts that are no text
-    (images, audio, files), tools that are none, or what is no JSON."""
-    messages = request.get("messages") if isinstance(request, Mapping) else None
-    if not isinstance(messages, list | tuple) or not messages:
-        raise InvalidInput("a request has a list of messages", field="messages")
-    for index, message in enumerate(messages):
-        if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
-            raise InvalidInput(f"messages[{index}] must be an object with a role", field=f"messages[{index}]")
-        _check_content(message, f"messages[{index}].content")
-        _check_calls(message, f"messages[{index}]")
-    for key in ("tools", "functions"):
-        _check_functions(request.get(key), key)
-    for key, value in request.items():
-        if key != "messages":
-            _check_json(value, key)
-
-
-def _bound(request: Mapping[str, Any], family: Family) -> Bound:
-    """The widest bound of what the request holds."""
-    tools = bool(request.get("tools") or request.get("functions")) or any(
-        message.get("tool_calls") or message.get("role") == "tool" for message in request["messages"]
+        reason = f"no tokenizer of {encoding} on this machine"
+        return Count(
+            tokens=total, margin=beyond, exact=False, tokenizer="utf-8 bytes", ledger=tuple(ledger), reasons=(reason,)
+        )
+    return Count(
+        tokens=total,
+        margin=family.margin.of(spent) + beyond,
+        exact=family.known and not doubted,
+        tokenizer=encoding if family.known else f"{encoding} as an estimate for {family.name}",
+        ledger=tuple(ledger),
+        reasons=tuple(_reasons(family, doubted, beyond)),
     )
-    bounds = [family.plain, *([family.tools] if tools else ()), *([family.schema] if _has_schema(request) else ())]
-    return Bound(max(bound.factor for bound in bounds), max(bound.constant for bound in bounds))
 
 
-def _has_schema(request: Mapping[str, Any]) -> bool:
-    wanted = request.get("response_format")
-    return isinstance(wanted, Mapping) and wanted.get("type") == "json_schema"
-
-
-def _check_content(message: Mapping[str, Any], field: str) -> None:
-    content = message.get("content")
-    if content is None or isinstance(content, str):
-        return
-    if not isinstance(content, list | tuple) or not content:
-        raise InvalidInput(f"{field} must be text, a list of parts or null", field=field)
-    for index, part in enumerate(content):
-        kind = part.get("type") if isinstance(part, Mapping) else None
-        known = isinstance(kind, str) and kind in _TEXT_PARTS
-        if not known or (kind == "refusal" and message["role"] != "assistant"):
-            raise InvalidInput(
-                f"{field} holds a part of type {kind!r:.40}, whose tokens cannot be counted; only text parts can: "
-                "of type 'text', or an assistant's 'refusal'",
-                field=field,
-            )
-        if not isinstance(part.get(_TEXT_PARTS[str(kind)]), str):
-            raise InvalidInput(f"{field}[{index}] is a text part without text", field=f"{field}[{index}]")
-
-
-def _check_calls(message: Mapping[str, Any], field: str) -> None:
-    calls = message.get("tool_calls") or ()
-    if not isinstance(calls, list | tuple):
-        raise InvalidInput(f"{field}.tool_calls must be a list", field=f"{field}.tool_calls")
-    for index, call in enumerate(unknown.calls_of(message)):
-        path = f"{field}.tool_calls[{index}]"
-        if not isinstance(call, Mapping) or not isinstance(call.get("id", ""), str):
-            raise InvalidInput(f"{path} must be an object whose id is text", field=path)
-        if unknown.is_function(call) and not isinstance(call.get("function"), Mapping):
-            raise InvalidInput(f"{path} calls no function; give it one, with name and arguments", field=path)
-
-
-def _check_functions(offered: Any, field: str) -> None:
-    if offered is None:
-        return
-    if not isinstance(offered, list | tuple):
-        raise InvalidInput(f"{field} must be a list", field=field)
-    for index, tool in enumerate(offered):
-        if not isinstance(tool, Mapping) or not isinstance(tool.get("function", tool), Mapping):
-            raise InvalidInput(
-                f"{field}[{index}] must be an object that describes a function", field=f"{field}[{index}]"
-            )
-
-
-def _check_json(value: Any, field: str) -> None:
-    try:
-        encoded(value)
-    except InvalidInput as error:
-        raise InvalidInput(f"{field}: {error.message}", field=field) from error
+def _reasons(family: Family, doubted: Sequence[str], beyond: int) -> Iterator[str]:
+    """Why more than the count may be billed."""
+    if not family.known:
+        yield f"{family.name} is estimated"
+    if doubted:
+        more = f" and {len(doubted) - 1} more" if len(doubted) > 1 else ""
+        yield f"no rule knows all of {doubted[0]}{more}"
+    if beyond:
+        yield f"{beyond} tokens are of what may not be shown to the model, or of text that tokenizers differ on"

@@ -1,7 +1,7 @@
-"""Tokenizers, found on this machine: in the user's tiktoken cache, or among the files that the litellm wheel carries.
+"""Tokenizers, found on this machine: in the user's tiktoken cache, or among the files that installed wheels carry.
 
-Nothing is downloaded and litellm is not imported. Without a file there is no tokenizer, and `tokens` answers the only
-bound that then holds: byte-level tokenizers never make more tokens than there are bytes.
+Nothing is downloaded, and no package is imported for its files. Without a file there is no tokenizer, and `tokens`
+answers the only bound that then holds: byte-level tokenizers never make more tokens than there are bytes.
 """
 
 from __future__ import annotations
@@ -12,60 +12,53 @@ import os
 import re
 import tempfile
 import threading
-from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    import tiktoken
+from typing import Final
 
 O200K: Final = "o200k_base"
 CL100K: Final = "cl100k_base"
+CLAUDE: Final = "claude-2"
+"""Anthropic's last public tokenizer; models since Claude 3 have others."""
+DEEPSEEK: Final = "deepseek-v3"
 
-_FILES: Final = {
+_TIKTOKEN: Final = {
     name: hashlib.sha1(
         f"https://openaipublic.blob.core.windows.net/encodings/{name}.tiktoken".encode(), usedforsecurity=False
     ).hexdigest()
     for name in (O200K, CL100K)
 }
 """File names in a tiktoken cache: the SHA-1 of the address that tiktoken would load an encoding from."""
-
-_MEMO_ENTRIES: Final = 16_384
-_SHORT_BYTES: Final = 64
-"""Up to here a text is its own memo key; a longer one is kept by its digest."""
+_JSON: Final = {CLAUDE: "anthropic_tokenizer.json", DEEPSEEK: "deepseek_tokenizer.json"}
+"""Files in the format of Hugging Face's tokenizers."""
 
 _SLICE_CHARACTERS: Final = 65_536
-"""The tokenizer is given no more at once: on white space that runs on for some 300,000 characters it panics."""
+"""A tokenizer is given no more at once: on white space that runs on for some 300,000 characters tiktoken panics."""
 _CUT_CHARACTERS: Final = 4096
 """How far before a slice's end a place to cut is looked for."""
 _WORD_START: Final = re.compile(r"(?<=[^\W\d_]) (?=[^\W\d_])")
 """A space between two letters, where every encoding begins a piece: a cut there changes no count."""
 
+Size = Callable[[str], int]
+"""The tokens of a text, special tokens read as plain text."""
+
 _lock: Final = threading.Lock()
-_loaded: Final[dict[str, tiktoken.Encoding | None]] = {}
-_memo: Final[OrderedDict[tuple[str, str | bytes], int]] = OrderedDict()
+_loaded: Final[dict[str, Size | None]] = {}
 
 
 def tokens(name: str, text: str) -> int:
-    """How many tokens `text` is in encoding `name`, special tokens read as plain text. Memoized by content.
+    """How many tokens `text` is in encoding `name`, special tokens read as plain text.
 
     Where the encoding is not on this machine: the number of UTF-8 bytes (see `available`).
     """
-    data = text.encode("utf-8", "replace")
-    key = (name, text if len(data) <= _SHORT_BYTES else hashlib.blake2b(data, digest_size=16).digest())
-    with _lock:
-        known = _memo.get(key)
-        if known is not None:
-            _memo.move_to_end(key)
-            return known
-    tokenizer = _load(name)
-    size = len(data) if tokenizer is None else sum(len(tokenizer.encode_ordinary(piece)) for piece in _slices(text))
-    with _lock:
-        _memo[key] = size
-        while len(_memo) > _MEMO_ENTRIES:
-            _memo.popitem(last=False)
-    return size
+    size = _load(name)
+    clean = text.encode("utf-8", "replace").decode("utf-8")
+    return len(clean.encode("utf-8")) if size is None else sum(map(size, _slices(clean)))
+
+
+def available(name: str) -> bool:
+    """Whether the encoding is on this machine."""
+    return _load(name) is not None
 
 
 def _slices(text: str) -> Iterator[str]:
@@ -81,18 +74,15 @@ def _slices(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def available(name: str) -> bool:
-    """Whether the encoding is on this machine."""
-    return _load(name) is not None
-
-
-def _load(name: str) -> tiktoken.Encoding | None:
+def _load(name: str) -> Size | None:
     if name in _loaded:
         return _loaded[name]
     with _lock:
         if name not in _loaded:
-            directory = next((place for place in _directories() if (place / _FILES[name]).is_file()), None)
-            _loaded[name] = None if directory is None else _read(name, directory)
+            file = _TIKTOKEN.get(name) or _JSON[name]
+            directory = next((place for place in _directories() if (place / file).is_file()), None)
+            read = _read_tiktoken if name in _TIKTOKEN else _read_json
+            _loaded[name] = None if directory is None else read(name, directory)
         return _loaded[name]
 
 
@@ -106,7 +96,7 @@ def _directories() -> list[Path]:
     return [*places, Path(tempfile.gettempdir()) / "data-gym-cache"]
 
 
-def _read(name: str, directory: Path) -> tiktoken.Encoding:
+def _read_tiktoken(name: str, directory: Path) -> Size:
     # tiktoken takes its cache's place from the environment alone; the variable is put back at once. It checks the
     # file's hash itself.
     import tiktoken
@@ -114,9 +104,18 @@ def _read(name: str, directory: Path) -> tiktoken.Encoding:
     before = os.environ.get("TIKTOKEN_CACHE_DIR")
     os.environ["TIKTOKEN_CACHE_DIR"] = str(directory)
     try:
-        return tiktoken.get_encoding(name)
+        encoding = tiktoken.get_encoding(name)
     finally:
         if before is None:
             del os.environ["TIKTOKEN_CACHE_DIR"]
         else:
             os.environ["TIKTOKEN_CACHE_DIR"] = before
+    return lambda text: len(encoding.encode_ordinary(text))
+
+
+def _read_json(name: str, directory: Path) -> Size:
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(directory / _JSON[name]))
+    tokenizer.encode_special_tokens = True
+    return lambda text: len(tokenizer.encode(text, add_special_tokens=False))

@@ -7,115 +7,134 @@ estimate with the widest margin, never as if it were known; so is a known model 
 
 from __future__ import annotations
 
+import functools
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from mn_tokens.openai_chat import CLASSIC, FIRST, FIVE, OMNI, REASONING, REASONING_O3, REASONING_O4, Dialect
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """How many tokens the provider may bill for a count of n: `factor` x n + `constant`."""
-
-    factor: float
-    constant: int
+from mn_tokens import estimates, openai
+from mn_tokens.margins import Bound, Margin
+from mn_tokens.rules import Rules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """How a family is counted. `known`: whether its tokenizer and framing are (an estimate otherwise).
-
-    The bounds were read off recorded requests: `plain` for text, `tools` for requests with tools or tool calls,
-    `schema` for those with a response schema.
-    """
+    """How a family is counted. `known`: whether its tokenizer and framing are (an estimate otherwise). `responses` are
+    the rules of OpenAI's other API, `under` those of hosts that bill the same model otherwise."""
 
     name: str
-    dialect: Dialect
-    known: bool
-    plain: Bound
-    tools: Bound
-    schema: Bound
+    rules: Rules
+    margin: Margin
+    known: bool = False
+    responses: Rules | None = None
+    under: Mapping[str, Rules] = field(default_factory=dict)
 
 
-def _openai(name: str, dialect: Dialect, *, tools: Bound | None = None) -> Family:
-    return Family(
-        name=name,
-        dialect=dialect,
-        known=True,
-        plain=Bound(1.01, 0),
-        tools=tools or Bound(1.02, 12),
-        schema=Bound(1.05, 20),
-    )
+_OPENAI: Final = Margin(text=Bound(0.005), call=Bound(0.012, 1), tools=Bound(0.01, 1), schema=Bound(0.1, 8))
+_REASONING: Final = Margin(text=Bound(0.005), call=Bound(0.5, 4), tools=Bound(0.08, 4), schema=Bound(0.1, 10))
+_RESPONSES: Final = Margin(text=Bound(0.005), call=Bound(0.02, 2), tools=Bound(0.02, 2), schema=Bound(0.1, 8))
+"""At least this much in OpenAI's other API, where calls that came back under their identity were billed differently."""
 
 
-def _estimated(name: str, plain: Bound, tools: Bound, schema: Bound) -> Family:
-    return Family(name=name, dialect=OMNI, known=False, plain=plain, tools=tools, schema=schema)
+def _openai(name: str, rules: Rules, responses: Rules, margin: Margin = _OPENAI) -> Family:
+    return Family(name=name, rules=rules, responses=responses, margin=margin, known=True)
+
+
+def _estimated(name: str, rules: Rules, margin: Margin = estimates.OPEN_MARGIN, **under: Rules) -> Family:
+    return Family(name=name, rules=rules, margin=margin, under=under)
 
 
 _OPENAI_WORDS: Final = (
     r"mini|nano|pro|turbo|chat|codex|max|instruct|deep-research|search|vision|preview|latest|sol|luna|terra"
     r"|\d{4}(-\d\d-\d\d)?|\d\dk"
 )
-_OTHER_WORDS: Final = r"lite|thinking|exp|beta|preview|latest|\d{8}|\d{4}|\d{3}|\d\d-\d\d|v\d(-\d)?"
+_OTHER_WORDS: Final = (
+    r"lite|thinking|exp|beta|preview|latest|free|image|instruct|fast|fp8|fp16|turbo|versatile|instant|\d{8}|\d{4}"
+    r"|\d{3}|\d\d-\d\d|\d\d-\d\d-\d{4}|v\d(-\d)?|\d+(-\d)?b|\d+e|a\d+b"
+)
 """What may stand after a known name and leave it the same model: sizes, dates, releases."""
 
-_TABLE: Final[tuple[tuple[re.Pattern[str], Family], ...]] = tuple(
+_NAMES: Final[tuple[tuple[str, Family], ...]] = (
+    (r"gpt-5(-[1-9])?", _openai("openai-5", openai.FIVE, openai.FIVE_RESPONSES, _REASONING)),
+    (r"o3", _openai("openai-o3", openai.REASONING_O3, openai.REASONING_RESPONSES, _REASONING)),
+    (r"o4", _openai("openai-o4", openai.REASONING_O4, openai.REASONING_RESPONSES, _REASONING)),
+    (r"o1", _openai("openai-o1", openai.REASONING, openai.REASONING_RESPONSES, _REASONING)),
+    (r"(chat)?gpt-4o|gpt-4-[15]", _openai("openai-omni", openai.OMNI, openai.OMNI_RESPONSES)),
+    (r"gpt-3-?5-turbo-0301", _openai("openai-first", openai.FIRST, openai.CLASSIC_RESPONSES)),
+    (r"gpt-4|gpt-3-?5", _openai("openai-classic", openai.CLASSIC, openai.CLASSIC_RESPONSES)),
+    (r"claude-3-opus", _estimated("anthropic-3-opus", estimates.CLAUDE_3_OPUS, estimates.CLAUDE_MARGIN)),
+    (r"claude-3(-[57])?-(sonnet|haiku)", _estimated("anthropic-3", estimates.CLAUDE_3, estimates.CLAUDE_MARGIN)),
+    (r"claude-(opus-4-[78]|sonnet-5|opus-5)", _estimated("anthropic-5", estimates.CLAUDE_5, estimates.CLAUDE_MARGIN)),
+    (
+        r"claude-(opus|sonnet|haiku)-4-[56]",
+        _estimated("anthropic-4-5", estimates.CLAUDE_4_5, estimates.CLAUDE_MARGIN),
+    ),
+    (r"claude-(opus|sonnet|haiku)-4(-[01])?", _estimated("anthropic-4", estimates.CLAUDE_4, estimates.CLAUDE_MARGIN)),
+    (r"gemini-(1-5|2-0)-(pro|flash)", _estimated("gemini-2", estimates.GEMINI_2, estimates.GEMINI_2_MARGIN)),
+    (
+        r"gemini-2-5-(pro|flash)",
+        _estimated("gemini-2-5", estimates.GEMINI_2_5, estimates.GEMINI_MARGIN, vertex_ai=estimates.GEMINI_2_5_VERTEX),
+    ),
+    (
+        r"gemini(-(3|3-1|3-5))?-(pro|flash)",
+        _estimated("gemini-3", estimates.GEMINI_3, estimates.GEMINI_MARGIN, vertex_ai=estimates.GEMINI_3_VERTEX),
+    ),
+    (
+        r"deepseek-(chat|reasoner|v3|v4)(-flash|-pro)?",
+        _estimated("deepseek", estimates.DEEPSEEK_CHAT, estimates.DEEPSEEK_MARGIN),
+    ),
+    (r"(mistral|magistral|ministral)-(small|medium|large|8b|3b)", _estimated("mistral", estimates.MISTRAL)),
+    (r"qwen-?(\d(-\d)?)?(-(plus|turbo|max|next|coder))*", _estimated("qwen", estimates.QWEN, estimates.QWEN_MARGIN)),
+    (r"llama-?guard-?\d?", _estimated("llama-guard", estimates.LLAMA_GUARD)),
+    (r"(meta-)?llama-?3(-\d)?", _estimated("llama-3", estimates.LLAMA_3)),
+    (r"llama-?4(-(maverick|scout))?", _estimated("llama-4", estimates.LLAMA_4)),
+    (r"gpt-oss(-safeguard)?", _estimated("gpt-oss", estimates.GPT_OSS)),
+    (
+        r"grok-(\d(-\d)?|code)(-(non-reasoning|reasoning|mini))*",
+        _estimated("grok", estimates.GROK, estimates.GROK_MARGIN),
+    ),
+    (r"(zai-)?glm-\d(-\d)?(-flash|-air)?", _estimated("glm", estimates.GLM)),
+    (r"kimi-k\d(-\d)?", _estimated("kimi", estimates.KIMI)),
+    (r"nova-2-(lite|pro)", _estimated("nova-2", estimates.NOVA_2, estimates.NOVA_2_MARGIN)),
+    (r"nova-(lite|micro|pro|premier)", _estimated("nova", estimates.NOVA, estimates.NOVA_MARGIN)),
+)
+"""Names in `family_of`'s spelling: words that are no part of a known name make another model of it."""
+
+_TABLE: Final = tuple(
     (re.compile(f"({pattern})(-({_OPENAI_WORDS if family.known else _OTHER_WORDS}))*"), family)
-    for pattern, family in (
-        (r"gpt-5(-\d)?", _openai("openai-5", FIVE, tools=Bound(1.05, 16))),
-        (r"o3", _openai("openai-o3", REASONING_O3)),
-        (r"o4", _openai("openai-o4", REASONING_O4)),
-        (r"o1", _openai("openai-o1", REASONING, tools=Bound(1.05, 16))),
-        (r"(chat)?gpt-4o|gpt-4-[15]", _openai("openai-omni", OMNI)),
-        (r"gpt-3-?5-turbo-0301", _openai("openai-first", FIRST)),
-        (r"gpt-4|gpt-3-?5", _openai("openai-classic", CLASSIC)),
-        (
-            r"claude-3(-[57])?-(opus|sonnet|haiku)",
-            _estimated("anthropic-3", Bound(1.4, 100), Bound(1.5, 560), Bound(1.8, 640)),
-        ),
-        (
-            r"claude-(opus-4-[78]|sonnet-5|opus-5)",
-            _estimated("anthropic-5", Bound(1.9, 40), Bound(1.9, 560), Bound(2.2, 640)),
-        ),
-        (
-            r"claude-(opus|sonnet|haiku)-4(-[0-6])?",
-            _estimated("anthropic-4", Bound(1.6, 40), Bound(1.5, 660), Bound(1.8, 740)),
-        ),
-        (
-            r"gemini(-(1-5|2-0|2-5|3|3-1|3-5))?-(pro|flash)",
-            _estimated("gemini", Bound(1.35, 8), Bound(1.95, 32), Bound(1.5, 128)),
-        ),
-    )
+    for pattern, family in _NAMES
 )
-"""Names in `family_of`'s spelling, whole: words that are no part of a known name make another model of it."""
 
-
-def _widest(*bounds: Bound) -> Bound:
-    return Bound(max(bound.factor for bound in bounds), max(bound.constant for bound in bounds))
-
-
-_ALL: Final = tuple(family for _, family in _TABLE)
-GENERIC: Final = _estimated(
-    "generic",
-    _widest(Bound(1.6, 64), *(family.plain for family in _ALL)),
-    _widest(Bound(1.6, 700), *(family.tools for family in _ALL)),
-    _widest(Bound(1.8, 300), *(family.schema for family in _ALL)),
+GENERIC: Final = Family(
+    name="generic",
+    rules=estimates.UNKNOWN,
+    margin=functools.reduce(Margin.widest, (family.margin for _, family in _NAMES), estimates.UNKNOWN_MARGIN),
 )
-"""What no line knows: at least the widest bound of what one does, for it may be any of that in disguise."""
+"""What no line knows: reckoned as at least what any line's model may cost, for it may be that in disguise."""
 
-_EXACT_UNDER: Final = frozenset({"", "openai", "azure", "openrouter/openai"})
+_EXACT_UNDER: Final = frozenset({"", "openai", "azure"})
 """What stands before a name where OpenAI's models are billed as OpenAI does. Others may add something of their own."""
+_ROUTED: Final = {
+    "openrouter/openai": Margin(text=Bound(0.005), call=Bound(0.15, 4), tools=Bound(0.1, 8), schema=Bound(0.1, 10)),
+}
+"""Routers that pass on what OpenAI bills, by whichever of its APIs they call."""
 _VENDOR: Final = re.compile(r"^([a-z-]+\.)+")
 """Bedrock's region and vendor: `us.anthropic.`."""
 _SEPARATORS: Final = re.compile(r"[.:@_]")
 
 
-def family_of(model: str) -> Family:
-    """The family of `model`, GENERIC where no line knows it."""
+@functools.lru_cache(maxsize=1024)
+def family_of(model: str, api: str = "chat") -> Family:
+    """The family of `model` as it is called by `api`, GENERIC where no line knows it."""
     router, _, name = model.lower().rpartition("/")
     spelling = _SEPARATORS.sub("-", _VENDOR.sub("", name))
     found = next((family for pattern, family in _TABLE if pattern.fullmatch(spelling)), GENERIC)
+    if api == "responses" and found.responses is not None:
+        found = replace(found, rules=found.responses, margin=found.margin.widest(_RESPONSES))
+    found = replace(found, rules=found.under.get(router, found.rules))
     if not found.known or router in _EXACT_UNDER:
         return found
-    return replace(found, known=False, plain=GENERIC.plain, tools=GENERIC.tools, schema=GENERIC.schema)
+    if router in _ROUTED:
+        return replace(found, margin=found.margin.widest(_ROUTED[router]))
+    return replace(found, known=False, margin=GENERIC.margin)

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mn_contract.errors import InvalidInput
+from mn_tokens.request import Tool
 
 _DEPTH_MAX: Final = 64
 _SCHEMAS_MAX: Final = 100_000
 """Schemas that one function's declaration may hold, each use of a `$ref` counted."""
 _ANY: Final = "any"
+_BARE: Final = "object"
 
 UNBILLED: Final = frozenset({
     "required", "additionalProperties", "strict", "$schema", "minimum", "maximum", "format", "nullable", "title",
@@ -52,39 +54,50 @@ class _Document:
         return target if isinstance(target, Mapping) else schema
 
 
-def section(functions: Sequence[Mapping[str, Any]]) -> str:
-    """The section that all tools together make."""
-    rendered = "".join(function(entry) for entry in functions)
+def section(tools: Sequence[Tool], *, whole: bool = False) -> str:
+    """The section that all tools together make. `whole`: as `function` takes it."""
+    rendered = "".join(function(tool, whole=whole) for tool in tools)
     return f"# Tools\n\n## functions\n\nnamespace functions {{\n\n{rendered}}} // namespace functions"
 
 
-def function(entry: Mapping[str, Any]) -> str:
-    """One function's declaration, with the blank line after it."""
-    comment = _comment(entry.get("description"))
-    schema = entry.get("parameters")
-    schema = schema if isinstance(schema, Mapping) else {}
+def function(tool: Tool, *, whole: bool = False) -> str:
+    """One function's declaration, with the blank line after it. `whole`: whether the description of its parameters as a
+    whole is shown, too; GPT-5 is shown it, models before it are not."""
+    comment = _comment(tool.description)
+    schema = tool.parameters if isinstance(tool.parameters, Mapping) else {}
     if not _has_properties(schema):
-        return f"{comment}type {entry.get('name', '')} = () => any;\n\n"
-    title = schema.get("title")
-    head = f"// {title}\n" if isinstance(title, str) and title else ""
-    body = _type(schema, _Document(schema), 0)
-    return f"{comment}type {entry.get('name', '')} = (_: {head}{body}) => any;\n\n"
+        return f"{comment}type {tool.name} = () => any;\n\n"
+    root = schema if whole else {key: value for key, value in schema.items() if key != "description"}
+    return f"{comment}type {tool.name} = (_: {_type(root, _Document(root), 0)}) => any;\n\n"
 
 
-def unshown(tool: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """(keyword, value) of everything in an offered function that its declaration does not show, each once.
+def unshown(tool: Tool) -> Iterator[tuple[str, Any]]:
+    """(keyword, value) of everything in an offered function that its declaration does not show, each once."""
+    yield from _others(tool.beside, set())
+    if tool.description is not None and not isinstance(tool.description, str):
+        yield "description", tool.description
+    if isinstance(tool.parameters, Mapping):
+        yield from _Unshown(_Document(tool.parameters), set()).of_root()
+    elif tool.parameters is not None:
+        yield "parameters", tool.parameters
 
-    `tool` is a tool that is a function, or a function alone.
-    """
-    entry: Mapping[str, Any] = tool.get("function", tool)
-    if entry is not tool:
-        yield from _others(tool, {"function", "cache_control"})
-    yield from _others(entry, {"name", "parameters", "cache_control", *(_worded(entry) - {"title"})})
-    schema = entry.get("parameters")
-    if isinstance(schema, Mapping):
-        yield from _Unshown(_Document(schema), set()).of_root()
-    elif schema is not None:
-        yield "parameters", schema
+
+def doubtful(tool: Tool) -> Iterator[str]:
+    """Texts that were billed besides in some recordings, for forms whose rendering is not known whole: unions, line by
+    line, and the comments in objects that an array holds."""
+    pending = [tool.parameters]
+    while pending:
+        one = pending.pop()
+        if isinstance(one, Mapping):
+            choices = next((_values(one, name) for name in (*_UNIONS, "type") if _values(one, name)), ())
+            yield from ("\n | null" for _ in choices)
+            if isinstance(one.get("items"), Mapping) and _has_properties(one["items"]) and not _words(one["items"]):
+                yield "".join(
+                    _words(value) for value in one["items"]["properties"].values() if isinstance(value, Mapping)
+                )
+            pending.extend(one.values())
+        elif isinstance(one, list | tuple):
+            pending.extend(one)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +132,8 @@ class _Unshown:
             self.followed.add(schema["$ref"])
             known = set()
         shown, inner = _shown(target)
+        if depth > 0 and "properties" in shown:
+            shown |= _worded(target)  # before its type, where they are not beside its field
         yield from _others(target, shown | known)
         for one, named in inner:
             yield from self._of(one, _commented(one) if named else set(), depth + 1)
@@ -186,16 +201,26 @@ def _comment(text: Any) -> str:
     return "".join(f"// {line.strip()}\n" if line.strip() else "//\n" for line in text.strip().split("\n"))
 
 
-def _type(schema: Any, document: _Document, depth: int) -> str:
+def _type(schema: Any, document: _Document, depth: int, *, told: bool = False) -> str:
+    """A type; an object's title and description stand before it, unless they are `told` elsewhere."""
     if not isinstance(schema, Mapping) or depth > _DEPTH_MAX:
         return _ANY
-    schema = document.resolved(schema)
+    target = document.resolved(schema)
+    words = "" if told and target is schema else _words(target)
     for rule in (_enum, _union, _object, _array):
-        rendered = rule(schema, document, depth)
+        rendered = rule(target, document, depth)
         if rendered:
-            return rendered
-    named = schema.get("type")
+            return words + rendered if rule is _object and rendered != _BARE else rendered
+    named = target.get("type")
     return "number" if named == "integer" else named if isinstance(named, str) else _ANY
+
+
+def _words(schema: Mapping[str, Any]) -> str:
+    """Title and description as comment lines."""
+    title, description = schema.get("title"), _comment(schema.get("description"))
+    if isinstance(title, str) and title:
+        return f"// {title}\n" + (f"//\n{description}" if description else "")
+    return description
 
 
 def _enum(schema: Mapping[str, Any], document: _Document, depth: int) -> str:
@@ -222,14 +247,15 @@ def _union(schema: Mapping[str, Any], document: _Document, depth: int) -> str:
 def _array(schema: Mapping[str, Any], document: _Document, depth: int) -> str:
     if schema.get("type") != "array":
         return ""
-    return f"{_type(schema.get('items', {}), document, depth + 1)}[]"
+    of = _type(schema.get("items", {}), document, depth + 1)
+    return f"Array<\n{of}\n>" if of.startswith("//") else f"{of}[]"
 
 
 def _object(schema: Mapping[str, Any], document: _Document, depth: int) -> str:
     if schema.get("type", "object") != "object" or ("type" not in schema and "properties" not in schema):
         return ""
     if not _has_properties(schema):
-        return "object"
+        return _BARE
     properties = schema["properties"]
     required = schema.get("required")
     required = required if isinstance(required, Sequence) else ()
@@ -243,9 +269,7 @@ def _object(schema: Mapping[str, Any], document: _Document, depth: int) -> str:
 def _field(name: str, schema: Any, required: bool, document: _Document, depth: int) -> tuple[str, str, str]:
     """(comment lines, `name?: type`, ` // default: value`)."""
     schema = schema if isinstance(schema, Mapping) else {}
-    title, description = schema.get("title"), _comment(schema.get("description"))
-    comment = ""
-    if isinstance(title, str) and title:
-        comment = f"// {title}\n" + ("//\n" if description else "")
+    declared = _type(schema, document, depth + 1, told=True)
+    between = "\n" if declared.startswith("//") else " "
     default = f" // default: {json.dumps(schema['default'], ensure_ascii=False)}" if "default" in schema else ""
-    return comment + description, f"{name}{'' if required else '?'}: {_type(schema, document, depth + 1)}", default
+    return _words(schema), f"{name}{'' if required else '?'}:{between}{declared}", default

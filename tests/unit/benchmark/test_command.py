@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from mn_benchmark.command import main
 from mn_benchmark.config import Gate, read_config
-from mn_benchmark.report import Sample, check_folder, row
+from mn_benchmark.report import Sample, Statistic, check_folder, row
 from mn_benchmark.suites.cranfield import ndcg
 from mn_benchmark.tokens import tokens
 from mn_contract.errors import InvalidInput
@@ -248,3 +248,10 @@ def test_documents_that_were_cut_short_are_no_cranfield(tmp_path: Path) -> None:
     (folder / "cran.all.1400").write_text(whole[: len(whole) // 2])
     cut = ran(tmp_path, "suite: cranfield", tmp_path / "data")
     assert (cut.exit_code, "cut short" in cut.output) == (2, True)
+
+
+@pytest.mark.parametrize(("statistic", "value"), [("mean", 3.5), ("p50", 2.5), ("p95", 7.25), ("max", 8.0)])
+def test_a_row_is_the_statistic_that_its_sample_names(statistic: Statistic, value: float) -> None:
+    made = row(Sample(case="all", system="s", metric="m", values=[1, 2, 3, 8], statistic=statistic), seed=7)
+    assert (made.value, made.n) == (value, 4)
+    assert made.ci_low <= made.value <= made.ci_high

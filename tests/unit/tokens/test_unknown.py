@@ -93,7 +93,7 @@ PLACES: dict[str, Callable[[str], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("model", ["gpt-4o", "gpt-5", "claude-sonnet-4"])
+@pytest.mark.parametrize("model", ["gpt-4o", "gpt-5", "claude-sonnet-4", "gemini-2.5-flash", "nobody/knows"])
 @pytest.mark.parametrize("place", PLACES)
 def test_a_text_costs_what_it_is_wherever_it_stands(place: str, model: str) -> None:
     with_text, without = (count(PLACES[place](text), model=model) for text in (LONG, "f"))
@@ -124,7 +124,7 @@ def test_what_the_recordings_are_full_of_leaves_a_count_exact() -> None:
     }
     counted = count(offered(parameters=schema, strict=True), model="gpt-4o")
     assert counted.exact
-    assert counted.upper == counted.tokens + 12 + -(-counted.tokens * 2 // 100)
+    assert counted.upper - counted.tokens <= 8
 
 
 KEYWORDS = st.sampled_from([
@@ -132,7 +132,7 @@ KEYWORDS = st.sampled_from([
     "additionalProperties", "$schema", "not", "allOf", "patternProperties", "$defs", "definitions", "minimum", "$ref",
 ])  # fmt: skip
 TEXTS = st.sampled_from([LONG, [LONG], {"type": "object", "properties": {"a": {"description": LONG}}}, {LONG: 1}])
-BARE = {model: count(offered(parameters={}), model=model).upper for model in ("gpt-4o", "claude-sonnet-4")}
+MODELS = ("gpt-4o", "gpt-5", "claude-sonnet-4", "gemini-2.5-flash", "deepseek-chat", "nobody/knows")
 LEAVES = st.one_of(
     st.builds(lambda keyword, text: {"type": "string", keyword: text}, KEYWORDS, TEXTS),
     st.builds(lambda keyword, text: {keyword: text}, KEYWORDS, TEXTS),
@@ -161,14 +161,30 @@ def _around(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.builds(within, kinds, inner)
 
 
+def wanting(schema: Any) -> dict[str, Any]:
+    return asked(response_format={"type": "json_schema", "json_schema": {"name": "n", "schema": schema}})
+
+
 @settings(max_examples=400, deadline=None)
-@given(schema=st.recursive(LEAVES, _around, max_leaves=6), model=st.sampled_from(["gpt-4o", "claude-sonnet-4"]))
+@given(schema=st.recursive(LEAVES, _around, max_leaves=6), model=st.sampled_from(MODELS))
 def test_no_keyword_of_a_schema_hides_a_text(schema: Any, model: str) -> None:
-    tool = offered(parameters=schema)
-    wanted = asked(response_format={"type": "json_schema", "json_schema": {"name": "n", "schema": schema}})
-    for request in (tool, wanted):
-        counted = count(request, model=model)
-        assert counted.upper - BARE[model] >= COST * 0.95
+    for request in (lambda schema: offered(parameters=schema), wanting):
+        spent = count(request(schema), model=model).upper - count(request({}), model=model).upper
+        assert spent >= COST * 0.95
+
+
+def test_words_of_objects_that_are_shown_widen_no_margin() -> None:
+    inner = {"type": "object", "title": LONG, "properties": {"b": {"type": "string"}}, "required": ["b"]}
+    schema = {"type": "object", "properties": {"a": {"type": "array", "items": inner}}, "required": ["a"]}
+    counted = count(offered(parameters=schema), model="gpt-4o")
+    assert counted.exact
+    assert counted.margin < 8
+
+
+def test_words_of_what_is_shown_as_an_enum_are_not_taken_for_shown() -> None:
+    inner = {"enum": [1], "description": LONG, "properties": {"b": {"type": "string"}}}
+    schema = {"type": "object", "properties": {"a": {"type": "array", "items": inner}}, "required": ["a"]}
+    assert count(offered(parameters=schema), model="gpt-4o").upper >= COST
 
 
 def test_a_reference_to_a_reference_hides_nothing() -> None:
@@ -235,4 +251,4 @@ def test_slices_are_the_text_and_change_no_count_where_words_begin(words: list[s
     assert tokenizer is not None
     clean = all(encodings._WORD_START.match(text, sum(map(len, slices[:n]))) for n in range(1, len(slices)))
     if clean:
-        assert sum(len(tokenizer.encode_ordinary(piece)) for piece in slices) == len(tokenizer.encode_ordinary(text))
+        assert sum(map(tokenizer, slices)) == tokenizer(text)
