@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Final
+
+COUNTER_FACTORY: Final = "MN_CONTEXT_TOKEN_COUNTER_FACTORY"
 
 
 def engine_address(environment: Mapping[str, str] | None = None) -> str | None:
@@ -16,6 +19,12 @@ def auth_token(environment: Mapping[str, str] | None = None) -> str | None:
     """MN_CONTEXT_AUTH_TOKEN: the bearer that is sent to the engine; None where none is."""
     env = os.environ if environment is None else environment
     return env.get("MN_CONTEXT_AUTH_TOKEN", "").strip() or None
+
+
+def token_counter_factory(environment: Mapping[str, str] | None = None) -> str | None:
+    """MN_CONTEXT_TOKEN_COUNTER_FACTORY, `module:function`: makes what counts requests; None where we count."""
+    env = os.environ if environment is None else environment
+    return env.get(COUNTER_FACTORY, "").strip() or None
 
 
 def model_settings(environment: Mapping[str, str] | None = None) -> dict[str, str]:

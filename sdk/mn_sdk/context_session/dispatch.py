@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NoReturn
 
 from mn.context.working.v1 import packet_pb2
@@ -19,11 +19,12 @@ from mn_contract.invocations import REPLAYABLE, Attempt, ambiguous
 from mn_contract.limits import LEASE_MS_MAX, RESPONSE_BYTES_MAX
 from mn_sdk.client import WorkingMemoryClient
 from mn_sdk.context_session import explaining, provider, seen
-from mn_sdk.context_session.admit import Admission, Admitted, Counter
+from mn_sdk.context_session.admit import Admission, Admitted
 from mn_sdk.context_session.assemble import Form, read_form
 from mn_sdk.context_session.call import ModelCall
 from mn_sdk.context_session.capacity import Capacity, capacity_of
 from mn_sdk.context_session.closing import Closing
+from mn_sdk.context_session.counting import Counting
 from mn_sdk.context_session.decision import Turning
 from mn_sdk.context_session.documents import coverage_document
 from mn_sdk.context_session.journal import Journal
@@ -36,6 +37,7 @@ from mn_sdk.context_session.report import TurnReport
 from mn_sdk.context_session.verify import verify
 from mn_sdk.context_session.writeback import write_back
 from mn_sdk.scope import SessionScope
+from mn_tokens import Count
 
 _LEASE_SLACK_SECONDS: Final = 60.0
 """Beside the send itself: admission before it, the journal after it."""
@@ -48,6 +50,7 @@ class Ready:
     attempt: Attempt
     arguments: Mapping[str, Any]
     turning: Turning
+    count: Count
     report: TurnReport
 
 
@@ -69,7 +72,7 @@ class Dispatcher:
     recorder: Recorder
     policy: ContextPolicy
     lifetime: Lifetime
-    counter: Counter
+    counting: Counting
     scope: SessionScope
     closing: Closing
 
@@ -102,7 +105,11 @@ class Dispatcher:
             raise
         timeout = self.lifetime.remaining(call.timeout_seconds)
         return Ready(
-            attempt=attempt, arguments=admitted.call.arguments(timeout=timeout), turning=turning, report=report
+            attempt=attempt,
+            arguments=admitted.call.arguments(timeout=timeout),
+            turning=turning,
+            count=admitted.count,
+            report=report,
         )
 
     def settle(self, ready: Ready, outcome: Outcome) -> Settled:
@@ -111,6 +118,7 @@ class Dispatcher:
             self._failed(ready.attempt, outcome)
         attempt = self.journal.invocations.respond(ready.attempt, outcome.stored, usable=True)
         report = self._answered(ready.report, attempt, ready.turning)
+        report = replace(report, drift=self.counting.observed(ready.count, report.model, report.usage))
         self.lifetime.check()
         return Settled(response=outcome.response, report=report, replayed=False)
 
@@ -192,7 +200,7 @@ class Dispatcher:
             asked[packet.digest] = request
             return packet
 
-        return Admission(policy=self.policy, call=call, form=form, compile=compile_packet, counter=self.counter)
+        return Admission(policy=self.policy, call=call, form=form, compile=compile_packet, counter=self.counting.count)
 
     def _calls_max(self, turning: Turning) -> int | None:
         if self.policy.max_calls is None:
@@ -221,6 +229,7 @@ def _report(turning: Turning, attempt: Attempt, admitted: Admitted, verified: in
         margin=count.margin,
         exact=count.exact,
         tokenizer=count.tokenizer,
+        reasons=count.reasons,
         parts=tuple({"part": part.part, "tokens": part.tokens} for part in count.ledger),
         left_out_of_current=admitted.left_out,
         revision=packet.revision,

@@ -16,7 +16,8 @@ class TurnReport:
 
     `items` are {id, role, bytes, retrievers, rank} and `parts` the ledger of tokens. `tokens` counts the complete
     request, `margin` is what was added because the provider may bill more, `exact` says that the tokenizer is known.
-    `usage` is what the provider reported to have billed; empty where it reported nothing.
+    `reasons` say why more may be billed. `usage` is what the provider reported to have billed, empty where it reported
+    nothing; `drift` says that this was more than count and margin.
     `selector` says what came of asking a model selector; empty where none is configured.
     `written_back` is empty where the response is in the record, else the reason of the error that kept it out; the next
     turn of this name then writes it back.
@@ -32,6 +33,7 @@ class TurnReport:
     margin: int = 0
     exact: bool = False
     tokenizer: str = ""
+    reasons: tuple[str, ...] = ()
     parts: tuple[Mapping[str, Any], ...] = ()
     left_out_of_current: tuple[str, ...] = ()
     revision: int = 0
@@ -45,6 +47,7 @@ class TurnReport:
     ranges_verified: int = 0
     rounds: int = 0
     usage: Mapping[str, int] = field(default_factory=dict)
+    drift: str = ""
     written_back: str = ""
 
     def encoded(self) -> bytes:
@@ -59,6 +62,6 @@ class TurnReport:
     def decode(cls, data: bytes) -> TurnReport:
         """The inverse of encoded."""
         document = json.loads(data)
-        for name in ("parts", "left_out_of_current", "items"):
+        for name in ("parts", "reasons", "left_out_of_current", "items"):
             document[name] = tuple(document[name])
         return cls(**document)

@@ -365,8 +365,8 @@ class ContextSession:
 
     @functools.cached_property
     def _dispatcher(self) -> Dispatcher:
+        from mn_sdk.context_session.counting import counting
         from mn_sdk.context_session.dispatch import Dispatcher
-        from mn_tokens import count
 
         return Dispatcher(
             client=self._client,
@@ -374,7 +374,7 @@ class ContextSession:
             recorder=self._recorder,
             policy=self.policy,
             lifetime=self._lifetime,
-            counter=lambda request, model: count(request, model=model),
+            counting=counting(self.journal.notes, self._scope),
             scope=self._scope,
             closing=self._closing,
         )

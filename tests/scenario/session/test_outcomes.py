@@ -456,8 +456,8 @@ def test_a_call_that_is_not_sent_when_its_session_is_closed_is_given_up(
     open_session: Callable[..., ContextSession], upstream: Upstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = open_session()
-    put = session.journal.notes.put
-    monkeypatch.setattr(session.journal.notes, "put", lambda *note: (put(*note), session.close()))
+    put = session.journal.notes.put_all
+    monkeypatch.setattr(session.journal.notes, "put_all", lambda notes: (put(notes), session.close()))
     with pytest.raises(DependencyUnavailable, match="the session is closed"):
         call(session, upstream)
     assert upstream.requests == []

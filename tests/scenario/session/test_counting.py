@@ -1,0 +1,125 @@
+"""What a session counts by, and what it learns from what was billed (invariant 11)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from mn_contract.errors import InvalidInput, NeedsPartition
+from mn_sdk.context_session import ContextSession
+from tests.scenario.session.upstream import Upstream, completion, events
+
+Opener = Callable[..., ContextSession]
+MESSAGES = [{"role": "user", "content": "how much is it?"}]
+ASKED: list[dict[str, Any]] = []
+
+
+def billed(tokens: int) -> bytes:
+    answer = json.loads(completion())
+    answer["usage"] = {"prompt_tokens": tokens, "completion_tokens": 1, "total_tokens": tokens + 1}
+    return json.dumps(answer).encode()
+
+
+def report(session: ContextSession, upstream: Upstream, name: str, **more: Any) -> Any:
+    with session.turn(name) as turn:
+        answer = turn.call({"messages": MESSAGES, **upstream.arguments, **more})
+        if more.get("stream"):
+            list(answer)
+    assert turn.report is not None
+    return turn.report
+
+
+def test_a_model_that_bills_more_is_told_and_gets_a_wider_margin(
+    open_session: Opener, upstream: Upstream, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = open_session()
+    first = report(session, upstream, "fits")
+    assert (first.usage["prompt_tokens"], first.drift) == (10, "")
+    upstream.body = billed(first.tokens + first.margin + 1000)
+    drifted = report(session, upstream, "drifts")
+    assert "openai/gpt-4o billed" in drifted.drift
+    assert drifted.drift in caplog.text
+    session.close()
+    session = open_session()
+    upstream.body = billed(10)
+    wider = report(session, upstream, "later")
+    assert wider.margin >= first.margin + 1000
+    assert (wider.exact, wider.drift) == (False, "")
+    assert "billed more than was reckoned with" in wider.reasons[-1]
+    upstream.body = billed(100_000)
+    report(session, upstream, "drifts-more")
+    with pytest.raises(NeedsPartition):
+        session.complete("no-room-left", messages=MESSAGES, **upstream.arguments)
+
+
+def test_a_stream_teaches_by_what_was_reported_only(session: ContextSession, upstream: Upstream) -> None:
+    upstream.events = events("one", usage=False)
+    unreported = report(session, upstream, "unreported", stream=True)
+    assert (unreported.usage, unreported.drift) == ({}, "")
+    upstream.events = [event.replace(b'"prompt_tokens": 10', b'"prompt_tokens": 9000') for event in events("one")]
+    assert "billed 9000 tokens" in report(session, upstream, "reported", stream=True).drift
+
+
+def test_a_replay_teaches_nothing(session: ContextSession, upstream: Upstream) -> None:
+    upstream.body = billed(9000)
+    report(session, upstream, "d")
+    upstream.body = billed(10)
+    margin = report(session, upstream, "e").margin
+    again = report(session, upstream, "d")
+    assert (again.usage["prompt_tokens"], again.drift) == (9000, "")
+    assert report(session, upstream, "f").margin == margin
+
+
+def make() -> Callable[..., int]:
+    def count(*, request: Mapping[str, Any], scope: Mapping[str, str], principal: str) -> int:
+        ASKED.append({"request": request, "scope": scope, "principal": principal})
+        return 42
+
+    return count
+
+
+def broken() -> Callable[..., int]:
+    def count(**asked: Any) -> int:
+        raise ConnectionError("nobody there")
+
+    return count
+
+
+def none() -> None:
+    raise RuntimeError("cannot be made")
+
+
+def test_a_configured_counter_counts(
+    session: ContextSession, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ASKED.clear()
+    monkeypatch.setenv("MN_CONTEXT_TOKEN_COUNTER_FACTORY", f"{__name__}:make")
+    told = report(session, upstream, "d")
+    assert (told.tokens, told.margin, told.exact, told.tokenizer) == (42, 0, True, f"{__name__}:make")
+    assert sum(part["tokens"] for part in told.parts) == 42
+    assert ASKED[-1]["scope"] == {"job_id": "job", "run_id": "run"}
+    assert ASKED[-1]["principal"] == "alice"
+    assert ASKED[-1]["request"]["model"] == "openai/gpt-4o"
+
+
+def test_a_counter_that_fails_leaves_ours_and_says_so(
+    session: ContextSession, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MN_CONTEXT_TOKEN_COUNTER_FACTORY", f"{__name__}:broken")
+    told = report(session, upstream, "d")
+    assert (told.exact, told.tokens > 5) == (False, True)
+    assert "failed: ConnectionError" in told.reasons[-1]
+
+
+@pytest.mark.parametrize("factory", ["nowhere", "json:nothing", f"{__name__}:none", f"{__name__}:MESSAGES"])
+def test_a_counter_that_cannot_be_made_is_refused_by_name(
+    session: ContextSession, upstream: Upstream, monkeypatch: pytest.MonkeyPatch, factory: str
+) -> None:
+    monkeypatch.setenv("MN_CONTEXT_TOKEN_COUNTER_FACTORY", factory)
+    with pytest.raises(InvalidInput) as refused:
+        session.complete("d", messages=MESSAGES, **upstream.arguments)
+    assert refused.value.field == "MN_CONTEXT_TOKEN_COUNTER_FACTORY"
+    assert upstream.requests == []
