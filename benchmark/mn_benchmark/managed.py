@@ -63,13 +63,12 @@ class ManagedCalls:
         policy = self._session.policy
         size = int(policy.packet_target * policy.input_budget) * BYTES_PER_TOKEN
         request = packet_pb2.CompileRequest(decision=packet_pb2.Decision(focus=self._focus), budget_bytes=size)
-        tokenizer = _tokenizer()
         return {
             "managed": self._managed,
             "bare": lambda: provider.load().completion(messages=self._sent, **self._reached),
             "compile": lambda: self._session._client.compile(request),
             "appends": self._append,
-            "tokenizer": lambda: [tokenizer.encode_ordinary(message["content"]) for message in self._sent],
+            "tokenizer": lambda: [encodings.tokens(encodings.O200K, message["content"]) for message in self._sent],
         }
 
     def breakdown(self, *, rounds: int) -> str:
@@ -99,12 +98,6 @@ class ManagedCalls:
         for _ in range(_APPENDS):
             self._appended.write(bytes(_APPEND_BYTES))
             os.fsync(self._appended.fileno())
-
-
-def _tokenizer() -> Any:
-    tokenizer = encodings._load(encodings.O200K)
-    assert tokenizer is not None, "litellm's wheel carries it"
-    return tokenizer
 
 
 @contextmanager
