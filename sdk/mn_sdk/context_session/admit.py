@@ -8,14 +8,14 @@ answer is NeedsPartition, with what each part costs and how the decision could b
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 from mn.context.working.v1 import packet_pb2
 from mn_contract.canonical import encoded
 from mn_contract.errors import NeedsPartition
 from mn_contract.limits import PACKET_BUDGET_BYTES_MAX, PACKET_BUDGET_BYTES_MIN
-from mn_sdk.context_session.assemble import Form, Recalled
+from mn_sdk.context_session.assemble import NOTHING, Form, Recalled
 from mn_sdk.context_session.call import ModelCall
 from mn_sdk.context_session.documents import coverage_document, packet_documents
 from mn_sdk.context_session.partition import fitting_prefix, over_budget
@@ -61,22 +61,22 @@ class Admission:
     form: Form
     compile: Compile
     counter: Counter
+    _sizes: dict[tuple[Recalled, frozenset[str]], Count] = field(default_factory=dict)
 
     def admit(self) -> Admitted:
         """The call, complete. Raises NeedsPartition, InvalidInput."""
         every = frozenset(self.form.droppable)
-        left_out = self._left_out(Recalled(), every, self.input_budget - self._target)
-        bare = self._sized(Recalled(), left_out)
+        left_out = self._left_out(NOTHING, every, self.input_budget - self._target)
+        bare = self._sized(NOTHING, left_out)
         if bare.upper > self.input_budget:
             raise self._partition("current_over_budget", bare, {})
         try:
-            packet, rounds = self._packet(left_out)
+            packet, recalled, rounds = self._packet(left_out)
         except NeedsPartition:
             if left_out == every:
                 raise
             left_out = every  # what is required comes before keys that may be left out
-            packet, rounds = self._packet(left_out)
-        recalled = recalled_of(packet)
+            packet, recalled, rounds = self._packet(left_out)
         left_out = self._left_out(recalled, left_out, self.input_budget)
         return Admitted(
             call=self.call.with_messages(self.form.messages(recalled, left_out)),
@@ -90,7 +90,7 @@ class Admission:
     def least(self) -> Mapping[str, Any]:
         """The request at its smallest: with what is required of it and of the record, as far as a packet holds that."""
         required, _ = self._required()
-        return self._request(required or Recalled(), frozenset(self.form.droppable))
+        return self._request(required or NOTHING, frozenset(self.form.droppable))
 
     def count(self, request: Mapping[str, Any]) -> Count:
         """The tokens of a request of this call's model."""
@@ -122,9 +122,9 @@ class Admission:
             pending = [name for name in pending if self._saving(name) < self._saving(refused[0])]
         return left_out
 
-    def _packet(self, left_out: frozenset[str]) -> tuple[packet_pb2.Packet, int]:
-        """The largest packet up to the target that fits beside the rest, and the rounds that it took."""
-        beside = self._sized(Recalled(), left_out).upper
+    def _packet(self, left_out: frozenset[str]) -> tuple[packet_pb2.Packet, Recalled, int]:
+        """The largest packet up to the target that fits beside the rest, as it is recalled, and the rounds it took."""
+        beside = self._sized(NOTHING, left_out).upper
         size = min(self._target, self.input_budget - beside) * BYTES_PER_TOKEN
         required, told = 0, dict[str, Any]()
         for rounds in range(1, ROUNDS_MAX + 1):
@@ -140,22 +140,26 @@ class Admission:
                 size = required = needed
                 told = error.detail
                 continue
-            count = self._sized(recalled_of(packet), left_out)
+            recalled = recalled_of(packet)
+            count = self._sized(recalled, left_out)
             if count.upper <= self.input_budget:
-                return packet, rounds
+                return packet, recalled, rounds
             spent, over = max(count.upper - beside, 1), count.upper - self.input_budget
             shrunk = packet.size_bytes * max(spent - over, 0) // spent * _SHRINK_NUM // _SHRINK_DEN
             if required and size == required:
                 break
             size = max(min(shrunk, size - 1), required)
-        raise self._partition("required_over_budget", self._sized(Recalled(), left_out), told)
+        raise self._partition("required_over_budget", self._sized(NOTHING, left_out), told)
 
     @property
     def _target(self) -> int:
         return int(self.policy.packet_target * self.input_budget)
 
     def _sized(self, recalled: Recalled, left_out: frozenset[str]) -> Count:
-        return self.count(self._request(recalled, left_out))
+        key = (recalled, left_out)
+        if key not in self._sizes:
+            self._sizes[key] = self.count(self._request(recalled, left_out))
+        return self._sizes[key]
 
     def _request(self, recalled: Recalled, left_out: frozenset[str]) -> Mapping[str, Any]:
         return {**self.call.asked, "messages": self.form.messages(recalled, left_out)}
@@ -174,7 +178,7 @@ class Admission:
         required, told = self._required()
         every = required if self._holds((), required) else self._required(named=False)[0]
         splits = self._holds((), every)
-        beside = every if splits and every is not None else Recalled()
+        beside = every if splits and every is not None else NOTHING
         return over_budget(
             reason,
             count,
@@ -219,7 +223,7 @@ class Admission:
         return self.count({**self.call.asked, "messages": self.form.only(names).messages(recalled)})
 
     def _enriched(self, error: NeedsPartition, left_out: frozenset[str]) -> NeedsPartition:
-        count = self._sized(Recalled(), left_out)
+        count = self._sized(NOTHING, left_out)
         reason = str(error.detail.get("reason", "required_over_budget"))
         return self._partition(reason, count, error.detail)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final, NoReturn
 
 from mn_contract.canonical import encoded
@@ -28,17 +29,21 @@ NOTE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Recalled:
-    """Recalled records as a model reads them."""
+    """Recalled records as a model reads them. Each is one, and equal to itself only."""
 
     documents: Sequence[Mapping[str, Any]] = ()
     coverage: Mapping[str, Any] = field(default_factory=dict)
 
+    @cached_property
     def channel(self) -> str:
         """The object that carries them, as text."""
         records = f"[{','.join(map(_text, self.documents))}]"
         return _object([f'"note":{_text(NOTE)}', f'"records":{records}', f'"coverage":{_text(self.coverage)}'])
+
+
+NOTHING: Final = Recalled()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +62,7 @@ class Form:
         """The messages of the complete request."""
         if self.current is None:
             return self._general(recalled)
-        members = [f'"recalled":{recalled.channel()}']
+        members = [f'"recalled":{recalled.channel}']
         if dropped:
             members.append(f'"left_out_of_current":{_text([name for name in self.droppable if name in dropped])}')
         members.append(f'"current":{_object(text for name, text in self.current.items() if name not in dropped)}')
@@ -68,7 +73,7 @@ class Form:
         history = [dict(message) for message in self.history]
         if recalled.documents:
             last = max(index for index, message in enumerate(history) if message["role"] == "user")
-            history.insert(last, {"role": "user", "content": _object([f'"recalled":{recalled.channel()}'])})
+            history.insert(last, {"role": "user", "content": _object([f'"recalled":{recalled.channel}'])})
         return history
 
     def only(self, names: Iterable[str]) -> Form:
