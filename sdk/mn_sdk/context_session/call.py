@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mn_contract.canonical import digest
+from mn_contract.canonical import encoded
 from mn_contract.errors import InvalidInput
 from mn_sdk.arguments import read_flag
 from mn_sdk.context_session.histories import check_history
@@ -64,9 +64,9 @@ class ModelCall:
         kept = {name: value for name, value in self.steering.items() if name not in DROPPED}
         return {**kept, **self.asked, "num_retries": 0, "max_retries": 0, "timeout": timeout}
 
-    def digest(self) -> str:
-        """SHA-256 of the complete request, steering aside."""
-        return digest(self.asked)
+    def encoded(self) -> bytes:
+        """The canonical JSON of the complete request, steering aside."""
+        return encoded(dict(self.asked))
 
 
 def read_call(arguments: Mapping[str, Any], *, response_format: Any) -> ModelCall:
@@ -92,7 +92,7 @@ def read_call(arguments: Mapping[str, Any], *, response_format: Any) -> ModelCal
     _check_tools(given.get("tools", ()))
     call = ModelCall(asked=asked, steering=steering)
     try:
-        call.digest()
+        call.encoded()
     except InvalidInput as error:  # the rest of it is JSON, or `check_request` had refused it
         raise InvalidInput(f"messages cannot be fingerprinted: {error.message}", field="messages") from error
     return call

@@ -90,9 +90,9 @@ class Dispatcher:
             return self._replayed(attempt, turning)
         try:
             admitted, packet_note, verified = self._admit(turning, call, form)
-            report = _report(turning, attempt, admitted, verified, self.policy)
-            request_note = seen.request_note(admitted.call.asked, report.request_sha256)
-            self.journal.notes.put_all([packet_note, request_note, seen.report_note(attempt, report)])
+            request = admitted.call.encoded()
+            report = _report(turning, attempt, admitted, verified, self.policy, request_sha256=digest(request))
+            self.journal.notes.put_all([packet_note, seen.request_note(request), seen.report_note(attempt, report)])
             self.lifetime.check()
             self.closing.check()
             attempt = self.journal.invocations.dispatch(
@@ -165,7 +165,7 @@ class Dispatcher:
     def _fingerprint(self, turning: Turning, call: ModelCall) -> str:
         """What a replay must be the same in. Roles are not in it: the journal finds a call for whoever bears those that
         it was made with."""
-        return digest({"request": call.digest(), "decision": turning.identity()})
+        return digest({"request": digest(call.encoded()), "decision": turning.identity()})
 
     def capacity(self, turning: Turning, call: ModelCall) -> Capacity:
         """What fits of a call, as it would be admitted now; nothing is claimed or sent."""
@@ -216,13 +216,21 @@ class Dispatcher:
             error.add_note(f"the claim on {attempt.name!r} could not be given up: {failed.reason}")
 
 
-def _report(turning: Turning, attempt: Attempt, admitted: Admitted, verified: int, policy: ContextPolicy) -> TurnReport:
+def _report(
+    turning: Turning,
+    attempt: Attempt,
+    admitted: Admitted,
+    verified: int,
+    policy: ContextPolicy,
+    *,
+    request_sha256: str,
+) -> TurnReport:
     packet, count = admitted.packet, admitted.count
     return TurnReport(
         name=turning.name,
         attempt=attempt.attempt,
         model=admitted.call.model,
-        request_sha256=admitted.call.digest(),
+        request_sha256=request_sha256,
         window=policy.window_of(admitted.call.model),
         input_budget=admitted.input_budget,
         tokens=count.tokens,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mn_contract.canonical import digest, encoded
+from mn_contract.canonical import digest
 from mn_contract.errors import NotFound, SourceMismatch
 from mn_contract.invocations import Attempt, State
 from mn_sdk.context_session.journal.notes import Note, Notes
@@ -41,9 +41,9 @@ def report_note(attempt: Attempt, report: TurnReport) -> Note:
     return _REPORT, _name(attempt), report.encoded()
 
 
-def request_note(request: Mapping[str, Any], sha256: str) -> Note:
-    """A complete request of this digest."""
-    return _REQUEST, sha256, zlib.compress(encoded(dict(request)), _FAST)
+def request_note(request: bytes) -> Note:
+    """A complete request, as canonical JSON."""
+    return _REQUEST, digest(request), zlib.compress(request, _FAST)
 
 
 def report_of(notes: Notes, attempt: Attempt) -> TurnReport | None:
