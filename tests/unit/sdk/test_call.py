@@ -85,7 +85,7 @@ def test_what_cannot_be_managed_is_refused_and_named(field: str, arguments: dict
 def test_what_reaches_the_provider_is_counted_and_fingerprinted(name: str) -> None:
     made, plain = call(**{name: {"a": "word " * 1000}}), call()
     assert count(made.asked, model="gpt-4o").upper > count(plain.asked, model="gpt-4o").upper + 1000
-    assert made.digest() != plain.digest()
+    assert made.encoded() != plain.encoded()
 
 
 def test_an_assistants_refusal_is_text() -> None:
