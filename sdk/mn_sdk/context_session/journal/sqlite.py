@@ -24,6 +24,7 @@ from mn_contract.invocations import (
     move,
     reconcile,
     respond,
+    settle,
 )
 from mn_contract.names import check_id
 from mn_sdk.context_session.journal.holder import is_gone, own_holder
@@ -105,11 +106,11 @@ class SqliteInvocations:
 
     def fail(self, attempt: Attempt, *, evidence: str) -> Attempt:
         """See Invocations."""
-        return self._settle(attempt, Command.FAIL, State.FAILED_DEFINITE, evidence)
+        return self._settle(attempt, State.FAILED_DEFINITE, evidence)
 
     def lose(self, attempt: Attempt, *, evidence: str) -> Attempt:
         """See Invocations."""
-        return self._settle(attempt, Command.LOSE, State.AMBIGUOUS, evidence)
+        return self._settle(attempt, State.AMBIGUOUS, evidence)
 
     def complete(self, attempt: Attempt) -> Attempt:
         """See Invocations."""
@@ -134,10 +135,8 @@ class SqliteInvocations:
         with self._rows.read() as connection:
             return self._visible_newest(connection, name)
 
-    def _settle(self, attempt: Attempt, command: Command, state: State, evidence: str) -> Attempt:
-        return self._move(
-            attempt, lambda stored: stored if stored.state is state else move(stored, command, evidence=evidence)
-        )
+    def _settle(self, attempt: Attempt, outcome: State, evidence: str) -> Attempt:
+        return self._move(attempt, lambda stored: settle(stored, outcome, epoch=attempt.epoch, evidence=evidence))
 
     def _move(self, attempt: Attempt, change: Callable[[Attempt], Attempt]) -> Attempt:
         with self._rows.write() as connection:
