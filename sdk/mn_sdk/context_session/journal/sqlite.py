@@ -6,12 +6,11 @@ answered and settled, and an attempt made with roles that the scope does not bea
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 from collections.abc import Callable
 from typing import Any, Final
 
-from mn_contract.errors import ContextBudgetExceeded, NotFound, SourceMismatch
+from mn_contract.errors import ContextBudgetExceeded, NotFound
 from mn_contract.invocations import (
     MAY_BE_BILLED,
     Attempt,
@@ -27,12 +26,13 @@ from mn_contract.invocations import (
     settle,
 )
 from mn_contract.names import check_id
+from mn_sdk.context_session.journal.database import check_row, row_sha256
 from mn_sdk.context_session.journal.holder import is_gone, own_holder
 from mn_sdk.context_session.journal.rows import Rows
 
 _COLUMNS: Final = (
-    "attempt, state, epoch, holder, lease_until_ms, fingerprint, roles, request_sha256, retry, response, "
-    "response_sha256, usable, evidence"
+    "attempt, state, epoch, holder, lease_until_ms, fingerprint, roles, request_sha256, retry, response, usable, "
+    "evidence, row_sha256"
 )
 _KEY: Final = "(job_id, run_id, principal, name) = (?, ?, ?, ?)"
 _BILLED: Final = tuple(sorted(state.value for state in MAY_BE_BILLED))
@@ -167,7 +167,7 @@ class SqliteInvocations:
         row = connection.execute(
             f"SELECT {_COLUMNS} FROM attempts WHERE {_KEY} ORDER BY attempt DESC LIMIT 1", self._key(name)
         ).fetchone()
-        return None if row is None else _attempt(name, row)
+        return None if row is None else _attempt(self._key(name), row)
 
     def _visible_newest(self, connection: sqlite3.Connection, name: str) -> Attempt | None:
         newest = self._newest(connection, name)
@@ -177,7 +177,7 @@ class SqliteInvocations:
         row = connection.execute(
             f"SELECT {_COLUMNS} FROM attempts WHERE {_KEY} AND attempt = ?", (*self._key(attempt.name), attempt.attempt)
         ).fetchone()
-        stored = None if row is None else _attempt(attempt.name, row)
+        stored = None if row is None else _attempt(self._key(attempt.name), row)
         if stored is None or not is_visible(stored, self._roles):
             raise NotFound("there is no such attempt of an invocation of this name")
         return stored
@@ -199,34 +199,33 @@ class SqliteInvocations:
         return int(count)
 
     def _store(self, connection: sqlite3.Connection, attempt: Attempt) -> None:
-        sha256 = "" if attempt.response is None else hashlib.sha256(attempt.response).hexdigest()
+        row = (
+            *self._key(attempt.name),
+            attempt.attempt,
+            attempt.state.value,
+            attempt.epoch,
+            attempt.holder,
+            attempt.lease_until_ms,
+            attempt.fingerprint,
+            ",".join(sorted(attempt.roles)),
+            attempt.request_sha256,
+            attempt.retry,
+            attempt.response,
+            int(attempt.usable),
+            attempt.evidence,
+        )
         connection.execute(
             "INSERT OR REPLACE INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                *self._key(attempt.name),
-                attempt.attempt,
-                attempt.state.value,
-                attempt.epoch,
-                attempt.holder,
-                attempt.lease_until_ms,
-                attempt.fingerprint,
-                ",".join(sorted(attempt.roles)),
-                attempt.request_sha256,
-                attempt.retry,
-                attempt.response,
-                sha256,
-                attempt.usable,
-                attempt.evidence,
-            ),
+            (*row, row_sha256(*row)),
         )
 
 
-def _attempt(name: str, row: tuple[Any, ...]) -> Attempt:
-    number, state, epoch, holder, lease, fingerprint, roles, request, retry, response, sha256, usable, evidence = row
-    if response is not None and hashlib.sha256(response).hexdigest() != sha256:
-        raise SourceMismatch("a stored response is not what its hash says; it was not used", name=name, attempt=number)
+def _attempt(key: tuple[str, str, str, str], row: tuple[Any, ...]) -> Attempt:
+    *values, kept = row
+    check_row(*key, *values, kept=kept)
+    number, state, epoch, holder, lease, fingerprint, roles, request, retry, response, usable, evidence = values
     return Attempt(
-        name=name,
+        name=key[-1],
         attempt=number,
         state=State(state),
         epoch=epoch,
