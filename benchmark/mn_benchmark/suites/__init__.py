@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from mn_benchmark.suites import beam, counter_evidence, cranfield, locomo, multihop, speed, supersession
+from mn_benchmark.suites import beam, counter_evidence, cranfield, locomo, multihop, resume, speed, supersession
 from mn_benchmark.suites.asked import Asked, Suite
 
 __all__ = ["SUITES", "Asked", "Suite"]
@@ -16,6 +16,7 @@ SUITES: Final[Mapping[str, Suite]] = {
     "cranfield": cranfield.run,
     "locomo": locomo.run,
     "multihop": multihop.run,
+    "resume": resume.run,
     "speed": speed.run,
     "supersession": supersession.run,
 }
