@@ -15,7 +15,7 @@ from mn_contract.limits import ARTIFACT_INLINE_BYTES_MAX
 
 _SESSION: Final = "mn_sdk.context_session"
 _JOURNAL: Final = f"{_SESSION}.journal.keeping:KeepingInvocations"
-_REPORT: Final = f"{_SESSION}.journal.notes:Notes.put"
+_NOTES: Final = f"{_SESSION}.journal.notes:Notes"
 _RECORD: Final = f"{_SESSION}.recording:Recorder.record"
 
 
@@ -48,34 +48,46 @@ Death = Before | After | Killed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
     """`state` is that of the newest attempt when the worker has died, None where there is none. `answer_bytes` is how
-    long an answer has to be for the way to lead there."""
+    long an answer has to be for the way to lead there; `kept`: the journal takes no response from this worker, which
+    keeps it beside, under its root."""
 
     label: str
     death: Death
     state: State | None
     sent: bool = True
     answer_bytes: int = 0
+    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
     """`found` are the states that a worker takes over from where its way leads there, `sent` whether the provider must
-    have the request for that. Where `settling` is given, it is what the worker does about an unknown outcome, and it
-    dies in doing so: `retry` (the call again, under a retry identity) or `log` (reconcile, with what the provider's log
-    says)."""
+    have the request for that, `kept` whether the response must have been kept beside the journal.
+
+    Where `settling` is given, it is what the worker does about an unknown outcome, and it dies in doing so: `retry`
+    (the call again, under a retry identity) or `log` (reconcile, with what the provider's log says).
+    """
 
     label: str
     death: Death
     found: frozenset[State | None]
     settling: str = ""
     sent: bool = False
+    kept: bool = False
 
 
 PATH: Final = (
     Point(label="before the claim", death=Before(called=f"{_JOURNAL}.begin"), state=None, sent=False),
     Point(label="after the claim", death=After(called=f"{_JOURNAL}.begin"), state=State.PREPARED, sent=False),
-    Point(label="before the report", death=Before(called=_REPORT, given="report"), state=State.PREPARED, sent=False),
-    Point(label="after the report", death=After(called=_REPORT, given="report"), state=State.PREPARED, sent=False),
+    Point(
+        label="before the report",
+        death=Before(called=f"{_NOTES}.put", given="report"),
+        state=State.PREPARED,
+        sent=False,
+    ),
+    Point(
+        label="after the report", death=After(called=f"{_NOTES}.put", given="report"), state=State.PREPARED, sent=False
+    ),
     Point(label="before the dispatch", death=Before(called=f"{_JOURNAL}.dispatch"), state=State.PREPARED, sent=False),
     Point(label="after the dispatch", death=After(called=f"{_JOURNAL}.dispatch"), state=State.DISPATCHED, sent=False),
     Point(
@@ -88,6 +100,12 @@ PATH: Final = (
     Point(label="in the middle of the answer", death=Killed("middle"), state=State.DISPATCHED),
     Point(label="before the response", death=Before(called=f"{_JOURNAL}.respond"), state=State.DISPATCHED),
     Point(label="after the response", death=After(called=f"{_JOURNAL}.respond"), state=State.RESPONDED),
+    Point(
+        label="after the response is kept",
+        death=After(called=f"{_NOTES}.put", given="response"),
+        state=State.RESPONDED,
+        kept=True,
+    ),
     Point(label="before the write-back", death=Before(called=_RECORD), state=State.RESPONDED),
     Point(
         label="in the middle of the write-back",
@@ -107,6 +125,12 @@ _OUTSTANDING: Final = frozenset({State.RESPONDED})
 RECOVERY: Final = (
     Recovery(label="recovery, before its claim", death=Before(called=f"{_JOURNAL}.begin"), found=_ANY),
     Recovery(label="recovery, after its claim", death=After(called=f"{_JOURNAL}.begin"), found=_ANY),
+    Recovery(
+        label="recovery, after what was kept is taken",
+        death=Before(called=f"{_NOTES}.remove", given="response"),
+        found=_OUTSTANDING,
+        kept=True,
+    ),
     Recovery(label="recovery, before the write-back", death=Before(called=_RECORD), found=_OUTSTANDING),
     Recovery(label="recovery, after the write-back", death=After(called=_RECORD), found=_OUTSTANDING),
     Recovery(label="recovery, after the completion", death=After(called=f"{_JOURNAL}.complete"), found=_OUTSTANDING),

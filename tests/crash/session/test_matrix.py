@@ -49,7 +49,12 @@ def case_of(label: str, seed: int, address: str, folder: Path) -> Case:
         point
         for point in PATH
         if point.label == label
-        or (recovery is not None and point.state in recovery.found and point.sent >= recovery.sent)
+        or (
+            recovery is not None
+            and point.state in recovery.found
+            and point.sent >= recovery.sent
+            and point.kept >= recovery.kept
+        )
     ]
     point = chance.choice(ways)
     name = f"{label}-{seed}-{'grpc' if address else 'embedded'}".replace(" ", "_").replace(",", "")
@@ -71,7 +76,7 @@ def case_of(label: str, seed: int, address: str, folder: Path) -> Case:
         recovery=recovery,
         job=job,
         settling=recovery.settling if recovery is not None and recovery.settling else chance.choice(SETTLINGS),
-        elsewhere=folder / chance.choice(["root", "another root"]) if address else folder / "root",
+        elsewhere=folder / chance.choice(["root", "another root"] if address and not point.kept else ["root"]),
         more_roles=(*roles, *chance.choice([(), ("lead",)])),
     )
 

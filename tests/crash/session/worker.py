@@ -19,9 +19,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mn_contract.errors import AmbiguousInvocation, ContextError
+from mn_contract.errors import AmbiguousInvocation, ContextError, DependencyUnavailable
 from mn_contract.invocations import Attempt, State
-from tests.crash.session.points import POINTS, After, Death, Killed, Recovery
+from tests.crash.session.points import POINTS, After, Death, Killed, Point, Recovery
 from tests.crash.session.provider import ANSWERS, NO_RETRY
 
 NAME = "d"
@@ -93,12 +93,13 @@ class Nursery:
 
 def recover(session: Any, job: Job) -> dict[str, Any]:
     """The call, or what a dead worker left of it, brought to an end. Tells what was found, and how it stands then."""
-    found = session.journal.invocations.newest(NAME)
     at_once, then = _deaths(job.point)
+    fate = _armed(at_once)
+    found = session.journal.invocations.newest(NAME)
     answer, error, settled = "", "", False
     try:
         try:
-            answer = call(session, job, at_once)
+            answer = call(session, job, fate)
         except AmbiguousInvocation:
             if not job.settling:
                 raise
@@ -122,12 +123,13 @@ def _deaths(label: str) -> tuple[Death | None, Death | None]:
     point = POINTS.get(label)
     if isinstance(point, Recovery) and point.settling:
         return None, point.death
+    if isinstance(point, Point) and point.kept:
+        _let_the_journal_take_no_response()
     return None if point is None else point.death, None
 
 
-def call(session: Any, job: Job, death: Death | None = None, *, name: str = NAME, retry: str = "") -> str:
-    """The call's answer. Dies on the way where `death` is given."""
-    fate = _armed(death)
+def call(session: Any, job: Job, fate: str = ANSWERS, *, name: str = NAME, retry: str = "") -> str:
+    """The call's answer. `fate` is what the provider is to do."""
     asked = {"goal": "go on", "material": "m" * job.request_bytes}
     arguments = {
         "messages": [{"role": "system", "content": "Decide."}, {"role": "user", "content": json.dumps(asked)}],
@@ -157,9 +159,9 @@ def _said(chunk: Any) -> str:
 
 
 def _settled(session: Any, job: Job, death: Death | None) -> str:
+    fate = _armed(death)
     if job.settling == "retry":
-        return call(session, job, death, retry=job.retry)
-    _armed(death)
+        return call(session, job, fate, retry=job.retry)
     if job.found:
         session.reconcile(NAME, response=job.found, evidence="the provider's log")
     else:
@@ -189,6 +191,18 @@ def _armed(death: Death | None) -> str:
 
     setattr(holder, method, dying)
     return ANSWERS
+
+
+def _let_the_journal_take_no_response() -> None:
+    from mn_sdk.context_session.journal import keeping
+    from mn_sdk.context_session.journal.remote import RemoteInvocations
+    from mn_sdk.context_session.journal.sqlite import SqliteInvocations
+
+    def away(*args: Any, **options: Any) -> Attempt:
+        raise DependencyUnavailable("the journal is away", dependency="journal")
+
+    keeping.PATIENCE_SECONDS = 0.0  # type: ignore[misc]
+    SqliteInvocations.respond = RemoteInvocations.respond = away  # type: ignore[method-assign]
 
 
 def race(session: Any, job: Job, meet: Callable[[], Any]) -> list[list[str]]:
