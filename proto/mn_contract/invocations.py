@@ -75,6 +75,9 @@ TRANSITIONS: Final[Mapping[tuple[State, Command], State]] = {
 }
 """Every move there is. A pair that is not here is refused."""
 
+_SETTLING: Final = {State.FAILED_DEFINITE: Command.FAIL, State.AMBIGUOUS: Command.LOSE}
+"""What a worker may say of a call beside its response."""
+
 REPLAYABLE: Final = frozenset({State.RESPONDED, State.COMPLETED, State.RECONCILED})
 """States with a durable response to replay."""
 
@@ -192,11 +195,20 @@ def begin(newest: Attempt | None, spent: frozenset[str], wish: Begin, now_ms: in
 def dispatch(attempt: Attempt, *, epoch: int, request_sha256: str) -> Attempt:
     """DISPATCHED, for the worker whose epoch is the newest. Raises StaleRevision for any other."""
     check_sha256(request_sha256, "request_sha256")
-    if epoch != attempt.epoch:
-        raise StaleRevision(
-            "another worker has claimed this invocation since; begin it again", expected=epoch, newest=attempt.epoch
-        )
+    _check_epoch(attempt, epoch)
     return replace(move(attempt, Command.DISPATCH), request_sha256=request_sha256)
+
+
+def settle(attempt: Attempt, outcome: State, *, epoch: int, evidence: str) -> Attempt:
+    """FAILED_DEFINITE or AMBIGUOUS, for the worker whose epoch is the newest; unchanged where it is that already.
+
+    Raises StaleRevision for any other: a worker whose claim was taken over cannot tell what became of the call.
+    """
+    command = _SETTLING.get(outcome)
+    if command is None:
+        raise InvalidInput("outcome must be responded, failed_definite or ambiguous", field="outcome")
+    _check_epoch(attempt, epoch)
+    return attempt if attempt.state is outcome else move(attempt, command, evidence=evidence)
 
 
 def respond(attempt: Attempt, response: bytes, *, usable: bool) -> Attempt:
@@ -282,6 +294,13 @@ def _fresh(wish: Begin, number: int, now_ms: int) -> Begun:
         retry=wish.retry,
     )
     return Begun(attempt=attempt, write=(attempt,))
+
+
+def _check_epoch(attempt: Attempt, epoch: int) -> None:
+    if epoch != attempt.epoch:
+        raise StaleRevision(
+            "another worker has claimed this invocation since; begin it again", expected=epoch, newest=attempt.epoch
+        )
 
 
 def _check_free(newest: Attempt, wish: Begin, now_ms: int) -> None:

@@ -4,17 +4,20 @@ What an fsync of the file made durable stays; of what it did not, nothing stays,
 a creation, a rename or a removal is durable after an fsync of its folder, and of those that are not, the first few may
 stay. This is the least that POSIX promises; file systems promise more, and a record must not need that.
 
-A harness for any durable store: `shim` compiles the preload library, `watched` gives a process its environment, `Disk`
-replays. Deterministic: all choices come from the random generator that is handed in.
+A harness for any durable store: `shim` compiles the preload library, `journaled` runs a program under it (`watched` is
+its environment), `Disk` replays, `wrongs` looks at what is left. Deterministic: all choices come from the random
+generator that is handed in.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import shutil
 import struct
 import subprocess
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
@@ -23,6 +26,10 @@ from typing import Final
 SOURCE: Final = Path(__file__).with_name("powerloss.c")
 _HEAD: Final = struct.Struct("<6q")
 _SECTOR: Final = 512
+_ROOT: Final = Path(__file__).resolve().parents[2]
+
+Check = Callable[[Path, list[str]], list[str]]
+"""What is wrong in a folder, given what its process told before the power was lost."""
 
 
 class Did(IntEnum):
@@ -71,6 +78,15 @@ def watched(library: Path, folder: Path, journal: Path, *, swallow: str = "") ->
         "POWERLOSS_JOURNAL": str(journal),
         "POWERLOSS_SWALLOW": swallow,
     }
+
+
+def journaled(library: Path, folder: Path, module: str, *arguments: str, swallow: str = "") -> list[Step]:
+    """The journal of what a module, run as a program, does in `folder`, which is made for it."""
+    folder.mkdir()
+    journal = folder.with_name("journal")
+    environment = {**watched(library, folder, journal, swallow=swallow), "PYTHONPATH": str(_ROOT)}
+    subprocess.run([sys.executable, "-m", module, *arguments], check=True, cwd=_ROOT, env=environment, timeout=110)
+    return steps(journal)
 
 
 def steps(journal: Path) -> list[Step]:
@@ -194,6 +210,27 @@ class Disk:
             assert isinstance(below, _Folder)
             found = below
         return found
+
+
+def wrongs(
+    journal: list[Step], folder: Path, scratch: Path, cuts: list[int], seed: int, check: Check, draws: int = 1
+) -> dict[str, list[str]]:
+    """(cut, what was kept) -> what `check` finds wrong in `folder`, whose process did the steps of `journal`, when the
+    power comes back: at these cuts and at the journal's end, with nothing kept that was not durable, and as often as
+    `draws` says with some of it."""
+    disk, at, found = Disk(folder), 0, {}
+    for cut in [*sorted(cuts), len(journal)]:
+        for step in journal[at:cut]:
+            disk.do(step)
+        at = cut
+        for draw in range(draws + 1):
+            root = scratch / f"{cut}-{draw}"
+            disk.lose_power(root, random.Random(f"{seed} {cut} {draw}") if draw else None)
+            wrong = check(root, notes(journal[:cut]))
+            if wrong:
+                found[f"cut {cut} of {len(journal)}, {f'draw {draw}' if draw else 'nothing else'} kept"] = wrong
+            shutil.rmtree(root)
+    return found
 
 
 def _steps(journal: bytes) -> Iterator[Step]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,10 +12,9 @@ import pytest
 
 from mn_contract.errors import ContextError
 from mn_engine.store.duckdb import DuckDBStore
-from tests.crash import burst
-from tests.crash.powerloss import Did, Disk, Step, notes, shim, steps, watched
+from tests.crash import burst, journaling
+from tests.crash.powerloss import Did, Disk, Step, journaled, notes, shim, steps, watched, wrongs
 
-ROOT = Path(__file__).resolve().parents[2]
 CUTS = [pytest.param(8, id="8 cuts"), pytest.param(150, id="150 cuts", marks=pytest.mark.full)]
 
 
@@ -26,26 +24,18 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return shim(tmp_path_factory.mktemp("shim"))
 
 
-def journaled(library: Path, folder: Path, *, swallow: str = "", events: int = 12, compactions: int = 1) -> list[Step]:
+def written(library: Path, folder: Path, *, swallow: str = "", events: int = 12, compactions: int = 1) -> list[Step]:
     """The journal of a whole burst into `folder`."""
-    folder.mkdir()
-    journal = folder.with_name("journal")
-    environment = {**watched(library, folder, journal, swallow=swallow), "PYTHONPATH": str(ROOT)}
     arguments = [str(folder / "record.duckdb"), "4", str(events), str(compactions)]
-    subprocess.run(
-        [sys.executable, "-m", "tests.crash.burst", *arguments], check=True, cwd=ROOT, env=environment, timeout=110
-    )
-    return steps(journal)
+    return journaled(library, folder, "tests.crash.burst", *arguments, swallow=swallow)
 
 
-def wrong_after(disk: Disk, done: list[Step], to: Path, chance: random.Random | None) -> list[str]:
-    """What is wrong with the record when the power comes back after these steps."""
-    disk.lose_power(to, chance)
-    told = notes(done)
+def wrong_record(root: Path, told: list[str]) -> list[str]:
+    """What is wrong with the record when the power comes back."""
     if "open" not in told:
         return []
     try:
-        store = DuckDBStore(to / "record.duckdb", free_bytes_floor=0)
+        store = DuckDBStore(root / "record.duckdb", free_bytes_floor=0)
     except ContextError as error:
         return [f"cannot be opened: {error.message}"]
     try:
@@ -54,25 +44,6 @@ def wrong_after(disk: Disk, done: list[Step], to: Path, chance: random.Random | 
         return [f"cannot be read: {error.message}"]
     finally:
         store.close()
-
-
-def wrongs(
-    journal: list[Step], folder: Path, scratch: Path, cuts: list[int], seed: int, draws: int = 1
-) -> dict[str, list[str]]:
-    """(cut, what was kept) -> what is wrong, at these cuts and at the end of the journal: with nothing kept that was
-    not durable, and as often as `draws` says with some of it."""
-    disk, at, found = Disk(folder), 0, {}
-    for cut in [*sorted(cuts), len(journal)]:
-        for step in journal[at:cut]:
-            disk.do(step)
-        at = cut
-        for draw in range(draws + 1):
-            some = random.Random(f"{seed} {cut} {draw}") if draw else None
-            wrong = wrong_after(disk, journal[:cut], scratch / f"{cut}-{draw}", some)
-            if wrong:
-                found[f"cut {cut} of {len(journal)}, {f'draw {draw}' if draw else 'nothing else'} kept"] = wrong
-            shutil.rmtree(scratch / f"{cut}-{draw}")
-    return found
 
 
 def before_syncs_of_checkpoints(journal: list[Step]) -> list[int]:
@@ -92,10 +63,10 @@ def before_syncs_of_checkpoints(journal: list[Step]) -> list[int]:
 def test_nothing_acknowledged_is_lost_with_the_power(library: Path, tmp_path: Path, cuts: int) -> None:
     """The port's first law. Through checkpoints, a compaction and blobs; unsynced bytes gone, or there in part."""
     seed = int(os.environ.get("MN_TEST_SEED", "11"))
-    journal = journaled(library, tmp_path / "record")
+    journal = written(library, tmp_path / "record")
     assert len(notes(journal)) > 50
     anywhere = random.Random(seed).sample(range(len(journal)), cuts)
-    assert wrongs(journal, tmp_path / "record", tmp_path, anywhere, seed) == {}, f"seed {seed}"
+    assert wrongs(journal, tmp_path / "record", tmp_path, anywhere, seed, wrong_record) == {}, f"seed {seed}"
 
 
 @pytest.mark.parametrize(
@@ -105,18 +76,55 @@ def test_nothing_acknowledged_is_lost_with_the_power(library: Path, tmp_path: Pa
 def test_nothing_acknowledged_is_lost_with_the_power_in_a_checkpoint(library: Path, tmp_path: Path, draws: int) -> None:
     """It writes over blocks that the record needs."""
     seed = int(os.environ.get("MN_TEST_SEED", "11"))
-    journal = journaled(library, tmp_path / "record")
+    journal = written(library, tmp_path / "record")
     cuts = before_syncs_of_checkpoints(journal)
     assert len(cuts) > 6
-    assert wrongs(journal, tmp_path / "record", tmp_path, cuts, seed, draws) == {}, f"seed {seed}"
+    assert wrongs(journal, tmp_path / "record", tmp_path, cuts, seed, wrong_record, draws) == {}, f"seed {seed}"
 
 
 @pytest.mark.parametrize("swallow", ["all", "files", "folders"])
 def test_without_syncs_something_acknowledged_is_lost(library: Path, tmp_path: Path, swallow: str) -> None:
     """So the test above is able to see a loss: of bytes, and of names."""
-    journal = journaled(library, tmp_path / "record", swallow=swallow, events=4, compactions=0)
+    journal = written(library, tmp_path / "record", swallow=swallow, events=4, compactions=0)
     some = random.Random(1).sample(range(len(journal)), 3)
-    found = wrongs(journal, tmp_path / "record", tmp_path, some, 1)
+    found = wrongs(journal, tmp_path / "record", tmp_path, some, 1, wrong_record)
+    assert any("nothing else" in cut for cut in found)
+
+
+def wrong_journal(root: Path, told: list[str]) -> list[str]:
+    """What is wrong with a session's journal when the power comes back."""
+    try:
+        return journaling.check(root / "run", told)
+    except ContextError as error:
+        return [f"cannot be opened: {error.message}"]
+
+
+def journal_of_calls(library: Path, folder: Path, calls: int, *sabotage: str, swallow: str = "") -> list[Step]:
+    """What a burst of calls does in `folder`; the session's root is a folder in it."""
+    arguments = [str(folder / "run"), "4", str(calls), *sabotage]
+    return journaled(library, folder, "tests.crash.journaling", *arguments, swallow=swallow)
+
+
+@pytest.mark.parametrize(
+    "cuts", [pytest.param(10, id="10 cuts"), pytest.param(400, id="400 cuts", marks=pytest.mark.full)]
+)
+@pytest.mark.timeout(900)
+def test_no_transition_of_a_call_is_lost_with_the_power(library: Path, tmp_path: Path, cuts: int) -> None:
+    """Invariant 10, for the journal under a session's root: what was acknowledged is there, and nothing is torn.
+    Through checkpoints of SQLite's log, too."""
+    seed = int(os.environ.get("MN_TEST_SEED", "11"))
+    journal = journal_of_calls(library, tmp_path / "disk", 20)
+    assert len(notes(journal)) > 300
+    anywhere = random.Random(seed).sample(range(len(journal)), cuts)
+    assert wrongs(journal, tmp_path / "disk", tmp_path, anywhere, seed, wrong_journal, 2) == {}, f"seed {seed}"
+
+
+@pytest.mark.parametrize(("sabotage", "swallow"), [([journaling.OFF], ""), ([], "files"), ([], "folders")])
+def test_without_syncs_transitions_are_lost(library: Path, tmp_path: Path, sabotage: list[str], swallow: str) -> None:
+    """So the test above is able to see a loss: with SQLite told to sync nothing, and with syncs that do not happen."""
+    journal = journal_of_calls(library, tmp_path / "disk", 3, *sabotage, swallow=swallow)
+    some = random.Random(1).sample(range(len(journal)), 3)
+    found = wrongs(journal, tmp_path / "disk", tmp_path, some, 1, wrong_journal)
     assert any("nothing else" in cut for cut in found)
 
 

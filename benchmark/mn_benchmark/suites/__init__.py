@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from mn_benchmark.suites import beam, counter_evidence, cranfield, locomo, multihop, speed, supersession, tokens
+from mn_benchmark.suites import beam, counter_evidence, cranfield, locomo, multihop, resume, speed, supersession, tokens
 from mn_benchmark.suites.asked import Asked, Suite
 
 __all__ = ["SUITES", "Asked", "Suite"]
@@ -16,6 +16,7 @@ SUITES: Final[Mapping[str, Suite]] = {
     "cranfield": Suite(run=cranfield.run),
     "locomo": Suite(run=locomo.run),
     "multihop": Suite(run=multihop.run),
+    "resume": Suite(run=resume.run),
     "speed": Suite(run=speed.run, read_settings=speed.read_settings),
     "supersession": Suite(run=supersession.run),
     "tokens": Suite(run=tokens.run),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mn_contract.errors import ContextBudgetExceeded, InvalidInput, NotFound
+from mn_contract.errors import ContextBudgetExceeded, NotFound
 from mn_contract.invocations import (
     Attempt,
     Begin,
@@ -22,6 +22,7 @@ from mn_contract.invocations import (
     move,
     reconcile,
     respond,
+    settle,
 )
 from mn_contract.names import check_id
 from mn_engine.domain.scope import Scope
@@ -107,6 +108,7 @@ def respond_invocation(
     *,
     name: str,
     attempt: int,
+    epoch: int,
     outcome: State,
     response: bytes,
     usable: bool,
@@ -118,10 +120,7 @@ def respond_invocation(
         of = _of(known, scope, attempt)
         if outcome is State.RESPONDED:
             return respond(of, response, usable=usable)
-        command = {State.FAILED_DEFINITE: Command.FAIL, State.AMBIGUOUS: Command.LOSE}.get(outcome)
-        if command is None:
-            raise InvalidInput("outcome must be responded, failed_definite or ambiguous", field="outcome")
-        return of if of.state is outcome else move(of, command, evidence=evidence)
+        return settle(of, outcome, epoch=epoch, evidence=evidence)
 
     return _decide(engine, scope, name, decide)
 

@@ -229,6 +229,7 @@ CODECS: Final[Mapping[str, Codec]] = MappingProxyType(
             decode=lambda m: {
                 "name": m.name,
                 "attempt": m.attempt,
+                "epoch": m.epoch,
                 "outcome": decode_state(m.outcome, "outcome"),
                 "response": m.response,
                 "usable": m.response_usable,

@@ -1,11 +1,15 @@
 """Which message histories can be sent: shapes that every provider accepts, checked before anything is built on them.
 
-Rules (invariant 12): known roles; text content; each tool call answered by exactly one result right after it; no
-result without its call; at least one user message. What breaks one is refused with InvalidInput; nothing is repaired.
+Rules (invariant 12): known roles; text content; each tool call answered by exactly one result right after it, under an
+id that no other call has; no result without its call; at least one user message; names and arguments that can be
+written in every provider's format. What breaks one is refused with InvalidInput; nothing is repaired. Where limits are
+a provider's own, such as how long an id may be, it is asked: what it declines is not billed.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -15,6 +19,10 @@ ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool"})
 INSTRUCTING: Final = frozenset({"system", "developer"})
 """Roles whose messages carry authority; they are never altered (invariant 12)."""
 MESSAGES_MAX: Final = 100_000
+_NAME: Final = re.compile(r"[^\s<|\\/>]{1,64}")
+"""OpenAI's rule for the name of who speaks."""
+_FUNCTION: Final = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+"""What at least one provider takes as the name of a function."""
 
 Message = Mapping[str, Any]
 
@@ -43,15 +51,36 @@ def _plain(message: Any, index: int) -> dict[str, Any]:
         raise InvalidInput(f"{field}.role must be one of {', '.join(sorted(ROLES))}", field=field)
     if message.get("function_call"):
         raise InvalidInput(f"{field}: function_call is the old form; use tool_calls", field=field)
-    if message["role"] != "assistant" and message.get("content") is None:
-        raise InvalidInput(f"{field} has no content", field=field)
-    if message["role"] == "assistant" and message.get("content") is None and not message.get("tool_calls"):
-        raise InvalidInput(f"{field} has neither content nor tool calls", field=field)
+    _check_content(message, field)
+    name = message.get("name")
+    if name is not None and not (isinstance(name, str) and _NAME.fullmatch(name)):
+        raise InvalidInput(
+            f"{field}.name must be 1-64 characters without white space and <|\\/>", field=f"{field}.name"
+        )
     return dict(message)
+
+
+def _check_content(message: Message, field: str) -> None:
+    content = message.get("content")
+    if message["role"] != "assistant" and content is None:
+        raise InvalidInput(f"{field} has no content", field=field)
+    if content is None and not message.get("tool_calls"):
+        raise InvalidInput(f"{field} has neither content nor tool calls", field=field)
+    if message["role"] in INSTRUCTING and content and _is_blank(content):
+        raise InvalidInput(
+            f"{field} instructs with white space only, which Anthropic refuses; leave it out", field=field
+        )
+
+
+def _is_blank(content: Any) -> bool:
+    parts = content if isinstance(content, list) else [content]
+    texts = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
+    return all(isinstance(text, str) and not text.strip() for text in texts)
 
 
 def _check_tools(history: Sequence[Message]) -> None:
     awaited: list[str] = []
+    used: set[str] = set()
     for index, message in enumerate(history):
         field = f"messages[{index}]"
         if message["role"] == "tool":
@@ -62,18 +91,44 @@ def _check_tools(history: Sequence[Message]) -> None:
             continue
         if awaited:
             raise InvalidInput(f"{field} stands before the results of {len(awaited)} tool calls", field=field)
-        awaited = _call_ids(message, field)
+        awaited = [_call_id(call, f"{field}.tool_calls[{place}]") for place, call in enumerate(_calls(message, field))]
+        if len(set(awaited)) != len(awaited) or not used.isdisjoint(awaited):
+            raise InvalidInput(f"{field}: each tool call needs an id of its own, in all of the history", field=field)
+        used.update(awaited)
     if awaited:
         raise InvalidInput(f"the history ends before the results of {len(awaited)} tool calls", field="messages")
 
 
-def _call_ids(message: Message, field: str) -> list[str]:
-    calls = message.get("tool_calls") or []
-    if not isinstance(calls, list | tuple):
-        raise InvalidInput(f"{field}.tool_calls must be a list of tool calls", field=field)
-    if calls and message["role"] != "assistant":
+def _calls(message: Message, field: str) -> Sequence[Any]:
+    calls = message.get("tool_calls")
+    if calls is None:
+        return ()
+    if not isinstance(calls, list | tuple) or not calls:
+        raise InvalidInput(
+            f"{field}.tool_calls must be a list of tool calls; leave it out where there are none", field=field
+        )
+    if message["role"] != "assistant":
         raise InvalidInput(f"{field}: only an assistant calls tools", field=field)
-    ids = [call.get("id") if isinstance(call, Mapping) else None for call in calls]
-    if any(not isinstance(one, str) or not one for one in ids) or len(set(ids)) != len(ids):
-        raise InvalidInput(f"{field}: each tool call needs an id of its own", field=field)
-    return [str(one) for one in ids]
+    return calls
+
+
+def _call_id(call: Any, field: str) -> str:
+    """The id of a call that can be written in every provider's format."""
+    if not isinstance(call, Mapping) or not isinstance(call.get("id"), str) or not call["id"]:
+        raise InvalidInput(f"{field} needs an id", field=field)
+    function = call.get("function")
+    if not isinstance(function, Mapping):
+        raise InvalidInput(f"{field}.function must be an object", field=field)
+    name, arguments = function.get("name"), function.get("arguments")
+    if not isinstance(name, str) or not _FUNCTION.fullmatch(name):
+        raise InvalidInput(f"{field}.function.name must be 1-128 of [A-Za-z0-9_.:-]", field=field)
+    if not isinstance(arguments, str) or not _is_object(arguments or "{}"):
+        raise InvalidInput(f"{field}.function.arguments must be the text of a JSON object, or empty", field=field)
+    return str(call["id"])
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False

@@ -45,6 +45,7 @@ def respond(transport: Transport, begun: pb.Invocation, response: bytes = b"{}",
         pb.RespondInvocationRequest(
             name=begun.name,
             attempt=begun.attempt,
+            epoch=begun.epoch,
             outcome=f"INVOCATION_STATE_{outcome}",
             response=response,
             response_usable=True,

@@ -82,6 +82,22 @@ def test_a_claim_of_another_live_worker_is_in_flight_until_its_lease_ends(worker
     assert second.dispatch(taken, request_sha256=SENT, calls_max=None).state is State.DISPATCHED
 
 
+def test_a_worker_whose_claim_was_taken_over_cannot_tell_what_became_of_the_call(workers: Workers) -> None:
+    """It gives up what it holds no longer: were it believed, the call that is out would count as not executed, and the
+    next worker would make it again."""
+    slow, quick = workers.worker("w1"), workers.worker("w2")
+    stale = begin(slow)
+    workers.clock.now_ms += LEASE_MS + 1
+    taken = begin(quick)
+    for _ in range(2):
+        for act in (slow.fail, slow.lose):
+            with pytest.raises(StaleRevision):
+                act(stale, evidence="not sent")
+        if taken.state is State.PREPARED:
+            taken = quick.dispatch(taken, request_sha256=SENT, calls_max=None)
+    assert quick.respond(taken, b"answer", usable=True).state is State.RESPONDED
+
+
 def test_a_dead_workers_claim_is_taken_over_at_once(workers: Workers) -> None:
     begin(workers.worker("w1"))
     workers.dead.add("w1")

@@ -56,6 +56,13 @@ RECALLED = Recalled(
         [USER, called("t1", "t2"), result("t1"), SAID],
         [USER, called(""), result("")],
         [{**called("t1"), "role": "user", "content": "x"}],
+        [USER, called("t1"), result("t1"), called("t1"), result("t1")],
+        [USER, {**SAID, "tool_calls": []}],
+        [USER, {**called("t1"), "tool_calls": [{"id": "t1", "type": "function"}]}, result("t1")],
+        [{**USER, "name": ""}],
+        [{**USER, "name": "two words"}],
+        [{"role": "system", "content": " \n"}, USER],
+        [{"role": "developer", "content": [{"type": "text", "text": ""}]}, USER],
     ],
 )
 def test_what_a_provider_would_reject_is_refused(history: Any) -> None:
@@ -70,18 +77,55 @@ def test_what_a_provider_would_reject_is_refused(history: Any) -> None:
         [SYSTEM, SYSTEM, USER, SAID, USER],
         [USER, called("t1", "t2"), result("t2"), result("t1"), SAID, USER],
         [USER, called("t1"), result("t1")],
+        [{"role": "system", "content": ""}, {**USER, "name": "ada"}],
     ],
 )
 def test_what_is_well_formed_passes_unchanged(history: list[dict[str, Any]]) -> None:
     assert check_history(history) == history
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "taken"),
+    [
+        ("f", "", True),
+        ("files.read:v-1", '{"a": 1}', True),
+        ("", "{}", False),
+        ("two words", "{}", False),
+        (None, "{}", False),
+        ("f", None, False),
+        ("f", {"a": 1}, False),
+        ("f", "[1]", False),
+        ("f", "{", False),
+        ("f", "[" * 20_000, False),
+    ],
+)
+def test_a_call_is_one_that_every_provider_can_be_told_of(name: Any, arguments: Any, taken: bool) -> None:
+    """OpenAI takes arguments as text, Anthropic as an object."""
+    call = {"id": "t1", "type": "function", "function": {"name": name, "arguments": arguments}}
+    history = [USER, {"role": "assistant", "content": None, "tool_calls": [call]}, result("t1")]
+    if taken:
+        assert check_history(history) == history
+    else:
+        with pytest.raises(InvalidInput) as refused:
+            check_history(history)
+        assert refused.value.field == "messages[1].tool_calls[0]"
+
+
 def _turns() -> st.SearchStrategy[list[dict[str, Any]]]:
     plain = st.sampled_from([[SYSTEM], [USER], [SAID]])
-    tools = st.integers(1, 3).map(
-        lambda n: [called(*(f"t{k}" for k in range(n))), *(result(f"t{k}") for k in reversed(range(n)))]
+    tools = st.integers(1, 3)
+    return st.lists(st.one_of(plain, tools), max_size=12).map(
+        lambda parts: [
+            message
+            for place, part in enumerate(parts)
+            for message in (part if isinstance(part, list) else _answered_calls(f"t{place}", part))
+        ]
     )
-    return st.lists(st.one_of(plain, tools), max_size=12).map(lambda parts: [m for part in parts for m in part])
+
+
+def _answered_calls(name: str, count: int) -> list[dict[str, Any]]:
+    ids = [f"{name}-{number}" for number in range(count)]
+    return [called(*ids), *map(result, reversed(ids))]
 
 
 @settings(max_examples=200, deadline=None)

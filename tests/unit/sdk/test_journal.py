@@ -49,7 +49,7 @@ def test_every_commit_is_synchronous_and_logged_ahead(tmp_path: Path) -> None:
 
 def test_a_transaction_that_fails_writes_nothing(tmp_path: Path) -> None:
     database = Database(tmp_path)
-    insert = "INSERT INTO notes VALUES ('j', 'r', 'p', 'k', 'n', x'00')"
+    insert = "INSERT INTO notes VALUES ('j', 'r', 'p', 'k', 'n', x'00', '')"
     with pytest.raises(DependencyUnavailable), database.write() as connection:
         connection.execute(f"{insert}; and more")
     with pytest.raises(ZeroDivisionError), database.write() as connection:
@@ -59,14 +59,46 @@ def test_a_transaction_that_fails_writes_nothing(tmp_path: Path) -> None:
     database.close()
 
 
-def test_a_stored_response_that_was_tampered_with_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "change",
+    ["response = x'00'", "state = 'failed_definite'", "state = 'x'", "retry = 'r'", "name = 'other'", "epoch = 7"],
+)
+def test_a_call_that_was_tampered_with_is_refused(tmp_path: Path, change: str) -> None:
+    """One that looks free would be made again."""
     database = Database(tmp_path)
     journal = answered(database)
     with database.write() as connection:
-        connection.execute("UPDATE attempts SET response = x'00'")
+        connection.execute(f"UPDATE attempts SET {change}")
     with pytest.raises(SourceMismatch):
-        journal.newest("call")
+        journal.newest("other" if "other" in change else "call")
     database.close()
+
+
+def test_a_note_that_was_tampered_with_is_refused(tmp_path: Path) -> None:
+    database = Database(tmp_path)
+    notes = Notes(rows_of(database))
+    notes.set_cursor("c", 1)
+    with database.write() as connection:
+        connection.execute("UPDATE notes SET value = x'32'")
+    with pytest.raises(SourceMismatch):
+        notes.cursor("c")
+    database.close()
+
+
+def test_a_file_whose_structure_is_damaged_is_refused(tmp_path: Path) -> None:
+    """SQLite itself would not look: of what an index does not name, it finds nothing."""
+    database = Database(tmp_path)
+    answered(database)
+    database.close()
+    connection = sqlite3.connect(tmp_path / FILE_NAME)
+    connection.execute("PRAGMA writable_schema=ON")
+    connection.execute("DELETE FROM sqlite_schema WHERE name = 'attempts_key'")
+    connection.execute("PRAGMA writable_schema=OFF")
+    connection.commit()
+    connection.close()
+    with pytest.raises(DependencyUnavailable) as refused:
+        Database(tmp_path)
+    assert "damaged" in refused.value.message
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
@@ -130,7 +162,7 @@ def test_erasing_a_run_leaves_no_byte_of_it_and_all_of_the_others(tmp_path: Path
                 connection.execute("DELETE FROM notes WHERE name = ?", row[4:])
             else:
                 connection.execute(
-                    "INSERT OR REPLACE INTO notes VALUES (?, ?, ?, ?, ?, ?)",
+                    "INSERT OR REPLACE INTO notes VALUES (?, ?, ?, ?, ?, ?, '')",
                     (*row, kind * draw.choice([1, 5, 50, 300, 3000])),
                 )
         (others,) = connection.execute("SELECT count(*) FROM notes WHERE run_id = 'other'").fetchone()

@@ -200,8 +200,9 @@ def test_what_the_journal_will_never_take_is_carried_and_not_kept(session: Sessi
 def test_what_was_settled_otherwise_since_is_forgotten(session: Session) -> None:
     session.losing(DOWN)
     session.inner.failures = ()
-    with session.database.write() as connection:
-        connection.execute("UPDATE attempts SET state = 'failed_definite'")
+    dispatched = session.inner.newest("call")
+    assert dispatched is not None
+    session.inner.fail(dispatched, evidence="the provider's log")
     assert session.begin().attempt == 2
     assert session.notes.get("response", "call") is None
 

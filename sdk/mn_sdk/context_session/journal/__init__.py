@@ -45,10 +45,11 @@ class Invocations(Protocol):
         that is settled otherwise, is IdempotencyConflict."""
 
     def fail(self, attempt: Attempt, *, evidence: str) -> Attempt:
-        """The attempt, FAILED_DEFINITE: nothing was executed, and `evidence` says how that is known."""
+        """The attempt, FAILED_DEFINITE: nothing was executed, and `evidence` says how that is known. Raises
+        StaleRevision where another worker has claimed the attempt since."""
 
     def lose(self, attempt: Attempt, *, evidence: str) -> Attempt:
-        """The attempt, AMBIGUOUS: nobody can tell whether it was executed."""
+        """The attempt, AMBIGUOUS: nobody can tell whether it was executed. Raises StaleRevision, as `fail`."""
 
     def complete(self, attempt: Attempt) -> Attempt:
         """The attempt, written back. Idempotent."""

@@ -1,7 +1,9 @@
 """The SQLite file under a session's root: built for power loss, shared between processes, with schema versions.
 
-Every write is one IMMEDIATE transaction, durable when it returns (WAL, synchronous=FULL). SQLite's errors become the
-contract's here and nowhere else.
+Every write is one IMMEDIATE transaction, durable when it returns (WAL, synchronous=FULL). A damaged file is refused: a
+call that is not found in it any more would be made again. SQLite keeps no hashes of what it stores, so its structure is
+checked when the file is opened, and each row carries the hash of its values. SQLite's errors become the contract's here
+and nowhere else.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from mn_contract.errors import ContextError, DependencyUnavailable, StorageFull
+from mn_contract.canonical import digest
+from mn_contract.errors import ContextError, DependencyUnavailable, SourceMismatch, StorageFull
 
 FILE_NAME: Final = "journal.sqlite"
 _BUSY_SECONDS: Final = 30.0
@@ -25,13 +28,13 @@ MIGRATIONS: Final = (
       job_id TEXT NOT NULL, run_id TEXT NOT NULL, principal TEXT NOT NULL, name TEXT NOT NULL,
       attempt INTEGER NOT NULL, state TEXT NOT NULL, epoch INTEGER NOT NULL, holder TEXT NOT NULL,
       lease_until_ms INTEGER NOT NULL, fingerprint TEXT NOT NULL, roles TEXT NOT NULL, request_sha256 TEXT NOT NULL,
-      retry TEXT NOT NULL, response BLOB, response_sha256 TEXT NOT NULL, usable INTEGER NOT NULL, evidence TEXT NOT NULL
+      retry TEXT NOT NULL, response BLOB, usable INTEGER NOT NULL, evidence TEXT NOT NULL, row_sha256 TEXT NOT NULL
     ) STRICT;
     CREATE UNIQUE INDEX attempts_key ON attempts (job_id, run_id, principal, name, attempt);
     CREATE INDEX attempts_state ON attempts (job_id, run_id, state);
     CREATE TABLE notes (
       job_id TEXT NOT NULL, run_id TEXT NOT NULL, principal TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL,
-      value BLOB NOT NULL, PRIMARY KEY (job_id, run_id, principal, kind, name)
+      value BLOB NOT NULL, row_sha256 TEXT NOT NULL, PRIMARY KEY (job_id, run_id, principal, kind, name)
     ) STRICT;
     """,
 )
@@ -124,10 +127,34 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
         _migrate(connection, path)
+        _check_sound(connection, path)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def row_sha256(*values: str | int | bytes | None) -> str:
+    """The hash of a row's values, in the order of its columns."""
+    return digest([digest(value) if isinstance(value, bytes) else value for value in values])
+
+
+def check_row(*values: str | int | bytes | None, kept: str) -> None:
+    """Raises SourceMismatch where a row's values are not those that the kept hash was made of."""
+    if kept != row_sha256(*values):
+        raise SourceMismatch("a row of the journal is not what its hash says; it was not used")
+
+
+def _check_sound(connection: sqlite3.Connection, path: Path) -> None:
+    (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    if found != "ok":
+        raise _damaged(path)
+
+
+def _damaged(path: Path) -> DependencyUnavailable:
+    return DependencyUnavailable(
+        f"{path} is damaged: restore it from a backup; nothing was read from it", dependency="journal"
+    )
 
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
@@ -182,9 +209,7 @@ def _error_of(error: sqlite3.Error, path: Path) -> ContextError:
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return _locked(path)
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return DependencyUnavailable(
-            f"{path} is damaged: restore it from a backup; nothing was read from it", dependency="journal"
-        )
+        return _damaged(path)
     return DependencyUnavailable(f"{path} cannot be used: {error}", dependency="journal")
 
 

@@ -3,10 +3,12 @@ turns, responses that the journal did not take yet."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable
 
 from mn_contract.names import check_id
 from mn_sdk.arguments import read_whole
+from mn_sdk.context_session.journal.database import check_row, row_sha256
 from mn_sdk.context_session.journal.rows import Rows
 
 Note = tuple[str, str, bytes]
@@ -15,7 +17,7 @@ Note = tuple[str, str, bytes]
 
 class Notes:
     """A map from (kind, name) to bytes, durable when `put` returns. Thread-safe. Raises RunClosed where the run is
-    cleared."""
+    cleared, SourceMismatch where a note is not what was put."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -25,10 +27,14 @@ class Notes:
         """The note; None where there is none."""
         with self._rows.read() as connection:
             row = connection.execute(
-                "SELECT value FROM notes WHERE (job_id, run_id, principal, kind, name) = (?, ?, ?, ?, ?)",
+                "SELECT value, row_sha256 FROM notes WHERE (job_id, run_id, principal, kind, name) = (?, ?, ?, ?, ?)",
                 (*self._scope, kind, name),
             ).fetchone()
-        return None if row is None else bytes(row[0])
+        if row is None:
+            return None
+        value, kept = row
+        check_row(*self._scope, kind, name, value, kept=kept)
+        return bytes(value)
 
     def put(self, kind: str, name: str, value: bytes) -> None:
         """Keeps the note, in place of an earlier one."""
@@ -37,9 +43,8 @@ class Notes:
     def put_all(self, notes: Iterable[Note]) -> None:
         """Keeps these notes, all or none of them."""
         with self._rows.write() as connection:
-            connection.executemany(
-                "INSERT OR REPLACE INTO notes VALUES (?, ?, ?, ?, ?, ?)", [(*self._scope, *note) for note in notes]
-            )
+            for note in notes:
+                self._store(connection, *note)
 
     def number(self, kind: str, value: bytes) -> int:
         """The number of this value among the numbered notes of a kind, counted from 1: the same value keeps its number,
@@ -50,9 +55,7 @@ class Notes:
             if row is not None:
                 return int(row[0])
             (count,) = connection.execute(f"SELECT count(*) {mine}", (*self._scope, kind)).fetchone()
-            connection.execute(
-                "INSERT INTO notes VALUES (?, ?, ?, ?, ?, ?)", (*self._scope, kind, str(count + 1), value)
-            )
+            self._store(connection, kind, str(count + 1), value)
         return int(count) + 1
 
     def remove(self, kind: str, name: str) -> None:
@@ -72,3 +75,7 @@ class Notes:
         """Sets the cursor. Raises InvalidInput."""
         self.put("cursor", check_id(name, "cursor"), str(read_whole(value, "cursor")).encode())
         return value
+
+    def _store(self, connection: sqlite3.Connection, kind: str, name: str, value: bytes) -> None:
+        row = (*self._scope, kind, name, value)
+        connection.execute("INSERT OR REPLACE INTO notes VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, row_sha256(*row)))

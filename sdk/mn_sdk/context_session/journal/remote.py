@@ -93,7 +93,7 @@ class RemoteInvocations:
 
     def _settle(self, attempt: Attempt, outcome: Any, evidence: str) -> Attempt:
         request = invocation_pb2.RespondInvocationRequest(
-            name=attempt.name, attempt=attempt.attempt, outcome=outcome, evidence=evidence
+            name=attempt.name, attempt=attempt.attempt, epoch=attempt.epoch, outcome=outcome, evidence=evidence
         )
         return self._ask("RespondInvocation", request)
 

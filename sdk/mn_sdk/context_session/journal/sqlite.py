@@ -6,12 +6,11 @@ answered and settled, and an attempt made with roles that the scope does not bea
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 from collections.abc import Callable
 from typing import Any, Final
 
-from mn_contract.errors import ContextBudgetExceeded, NotFound, SourceMismatch
+from mn_contract.errors import ContextBudgetExceeded, NotFound
 from mn_contract.invocations import (
     MAY_BE_BILLED,
     Attempt,
@@ -24,14 +23,16 @@ from mn_contract.invocations import (
     move,
     reconcile,
     respond,
+    settle,
 )
 from mn_contract.names import check_id
+from mn_sdk.context_session.journal.database import check_row, row_sha256
 from mn_sdk.context_session.journal.holder import is_gone, own_holder
 from mn_sdk.context_session.journal.rows import Rows
 
 _COLUMNS: Final = (
-    "attempt, state, epoch, holder, lease_until_ms, fingerprint, roles, request_sha256, retry, response, "
-    "response_sha256, usable, evidence"
+    "attempt, state, epoch, holder, lease_until_ms, fingerprint, roles, request_sha256, retry, response, usable, "
+    "evidence, row_sha256"
 )
 _KEY: Final = "(job_id, run_id, principal, name) = (?, ?, ?, ?)"
 _BILLED: Final = tuple(sorted(state.value for state in MAY_BE_BILLED))
@@ -105,11 +106,11 @@ class SqliteInvocations:
 
     def fail(self, attempt: Attempt, *, evidence: str) -> Attempt:
         """See Invocations."""
-        return self._settle(attempt, Command.FAIL, State.FAILED_DEFINITE, evidence)
+        return self._settle(attempt, State.FAILED_DEFINITE, evidence)
 
     def lose(self, attempt: Attempt, *, evidence: str) -> Attempt:
         """See Invocations."""
-        return self._settle(attempt, Command.LOSE, State.AMBIGUOUS, evidence)
+        return self._settle(attempt, State.AMBIGUOUS, evidence)
 
     def complete(self, attempt: Attempt) -> Attempt:
         """See Invocations."""
@@ -140,10 +141,8 @@ class SqliteInvocations:
                 return self._visible_newest(connection, name)
             return self._visible(connection, name, number)
 
-    def _settle(self, attempt: Attempt, command: Command, state: State, evidence: str) -> Attempt:
-        return self._move(
-            attempt, lambda stored: stored if stored.state is state else move(stored, command, evidence=evidence)
-        )
+    def _settle(self, attempt: Attempt, outcome: State, evidence: str) -> Attempt:
+        return self._move(attempt, lambda stored: settle(stored, outcome, epoch=attempt.epoch, evidence=evidence))
 
     def _move(self, attempt: Attempt, change: Callable[[Attempt], Attempt]) -> Attempt:
         with self._rows.write() as connection:
@@ -174,7 +173,7 @@ class SqliteInvocations:
         row = connection.execute(
             f"SELECT {_COLUMNS} FROM attempts WHERE {_KEY} ORDER BY attempt DESC LIMIT 1", self._key(name)
         ).fetchone()
-        return None if row is None else _attempt(name, row)
+        return None if row is None else _attempt(self._key(name), row)
 
     def _visible_newest(self, connection: sqlite3.Connection, name: str) -> Attempt | None:
         newest = self._newest(connection, name)
@@ -184,7 +183,7 @@ class SqliteInvocations:
         row = connection.execute(
             f"SELECT {_COLUMNS} FROM attempts WHERE {_KEY} AND attempt = ?", (*self._key(name), number)
         ).fetchone()
-        stored = None if row is None else _attempt(name, row)
+        stored = None if row is None else _attempt(self._key(name), row)
         return stored if stored is not None and is_visible(stored, self._roles) else None
 
     def _of(self, connection: sqlite3.Connection, attempt: Attempt) -> Attempt:
@@ -210,34 +209,33 @@ class SqliteInvocations:
         return int(count)
 
     def _store(self, connection: sqlite3.Connection, attempt: Attempt) -> None:
-        sha256 = "" if attempt.response is None else hashlib.sha256(attempt.response).hexdigest()
+        row = (
+            *self._key(attempt.name),
+            attempt.attempt,
+            attempt.state.value,
+            attempt.epoch,
+            attempt.holder,
+            attempt.lease_until_ms,
+            attempt.fingerprint,
+            ",".join(sorted(attempt.roles)),
+            attempt.request_sha256,
+            attempt.retry,
+            attempt.response,
+            int(attempt.usable),
+            attempt.evidence,
+        )
         connection.execute(
             "INSERT OR REPLACE INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                *self._key(attempt.name),
-                attempt.attempt,
-                attempt.state.value,
-                attempt.epoch,
-                attempt.holder,
-                attempt.lease_until_ms,
-                attempt.fingerprint,
-                ",".join(sorted(attempt.roles)),
-                attempt.request_sha256,
-                attempt.retry,
-                attempt.response,
-                sha256,
-                attempt.usable,
-                attempt.evidence,
-            ),
+            (*row, row_sha256(*row)),
         )
 
 
-def _attempt(name: str, row: tuple[Any, ...]) -> Attempt:
-    number, state, epoch, holder, lease, fingerprint, roles, request, retry, response, sha256, usable, evidence = row
-    if response is not None and hashlib.sha256(response).hexdigest() != sha256:
-        raise SourceMismatch("a stored response is not what its hash says; it was not used", name=name, attempt=number)
+def _attempt(key: tuple[str, str, str, str], row: tuple[Any, ...]) -> Attempt:
+    *values, kept = row
+    check_row(*key, *values, kept=kept)
+    number, state, epoch, holder, lease, fingerprint, roles, request, retry, response, usable, evidence = values
     return Attempt(
-        name=name,
+        name=key[-1],
         attempt=number,
         state=State(state),
         epoch=epoch,

@@ -24,15 +24,15 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&mn/context/working/v1/invocation.proto\x12\x15mn.context.working.v1\"\xf9\x01\n\nInvocation\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12\x35\n\x05state\x18\x03 \x01(\x0e\x32&.mn.context.working.v1.InvocationState\x12\x13\n\x0b\x66ingerprint\x18\x04 \x01(\t\x12\r\n\x05\x65poch\x18\x05 \x01(\x04\x12\x10\n\x08response\x18\x06 \x01(\x0c\x12\x17\n\x0fresponse_usable\x18\x07 \x01(\x08\x12\r\n\x05retry\x18\x08 \x01(\t\x12\x10\n\x08\x65vidence\x18\t \x01(\t\x12\x16\n\x0erequest_sha256\x18\n \x01(\t\x12\r\n\x05roles\x18\x0b \x03(\t\"\x86\x01\n\x16\x42\x65ginInvocationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06holder\x18\x02 \x01(\t\x12\x10\n\x08lease_ms\x18\x03 \x01(\x04\x12\r\n\x05retry\x18\x04 \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x05 \x01(\t\x12\x18\n\x10\x61\x62\x61ndoned_holder\x18\x06 \x01(\t\"P\n\x17\x42\x65ginInvocationResponse\x12\x35\n\ninvocation\x18\x01 \x01(\x0b\x32!.mn.context.working.v1.Invocation\"\x87\x01\n\x19\x44ispatchInvocationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x16\n\x0erequest_sha256\x18\x04 \x01(\t\x12\x16\n\tmax_calls\x18\x05 \x01(\x04H\x00\x88\x01\x01\x42\x0c\n\n_max_calls\"S\n\x1a\x44ispatchInvocationResponse\x12\x35\n\ninvocation\x18\x01 \x01(\x0b\x32!.mn.context.working.v1.Invocation\"\xaf\x01\n\x18RespondInvocationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12\x37\n\x07outcome\x18\x03 \x01(\x0e\x32&.mn.context.working.v1.InvocationState\x12\x10\n\x08response\x18\x04 \x01(\x0c\x12\x17\n\x0fresponse_usable\x18\x05 \x01(\x08\x12\x10\n\x08\x65vidence\x18\x06 \x01(\t\"R\n\x19RespondInvocationResponse\x12\x35\n\ninvocation\x18\x01 \x01(\x0b\x32!.mn.context.working.v1.Invocation\":\n\x19\x43ompleteInvocationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\"S\n\x1a\x43ompleteInvocationResponse\x12\x35\n\ninvocation\x18\x01 \x01(\x0b\x32!.mn.context.working.v1.Invocation\"\x8d\x01\n\x1aReconcileInvocationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x65vidence\x18\x02 \x01(\t\x12\x12\n\x08response\x18\x03 \x01(\x0cH\x00\x12\x16\n\x0cnot_executed\x18\x04 \x01(\x08H\x00\x12\x18\n\x10\x61\x62\x61ndoned_holder\x18\x05 \x01(\tB\t\n\x07outcome\"T\n\x1bReconcileInvocationResponse\x12\x35\n\ninvocation\x18\x01 \x01(\x0b\x32!.mn.context.working.v1.Invocation\"F\n\x14GetInvocationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x14\n\x07\x61ttempt\x18\x02 \x01(\rH\x00\x88\x01\x01\x42\n\n\x08_attempt\"a\n\x15GetInvocationResponse\x12\x35\n\ninvocation\x18\x01 \x01(\x0b\x32!.mn.context.working.v1.Invocation\x12\x11\n\trun_calls\x18\x02 \x01(\x04*\xbb\x02\n\x0fInvocationState\x12 \n\x1cINVOCATION_STATE_UNSPECIFIED\x10\x00\x12\x1d\n\x19INVOCATION_STATE_PREPARED\x10\x01\x12\x1f\n\x1bINVOCATION_STATE_DISPATCHED\x10\x02\x12\x1e\n\x1aINVOCATION_STATE_RESPONDED\x10\x03\x12\x1e\n\x1aINVOCATION_STATE_COMPLETED\x10\x04\x12$\n INVOCATION_STATE_FAILED_DEFINITE\x10\x05\x12\x1e\n\x1aINVOCATION_STATE_AMBIGUOUS\x10\x06\x12\x1f\n\x1bINVOCATION_STATE_RECONCILED\x10\x07\x12\x1f\n\x1bINVOCATION_STATE_SUPERSEDED\x10\x08\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&mn/context/working/v1/invocation.proto\x12\x15mn.context.working.v1\"\xf9\x01\n\nInvocation\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12\x35\n\x05state\x18\x03 \x01(\x0e\x32&.mn.context.working.v1.InvocationState\x12\x13\n\x0b\x66ingerprint\x18\x04 \x01(\t\x12\r\n\x05\x65poch\x18\x05 \x01(\x04\x12\x10\n\x08response\x18\x06 \x01(\x0c\x12\x17\n\x0fresponse_usable\x18\x07 \x01(\x08\x12\r\n\x05retry\x18\x08 \x01(\t\x12\x10\n\x08\x65vidence\x18\t \x01(\t\x12\x16\n\x0erequest_sha256\x18\n \x01(\t\x12\r\n\x05roles\x18\x0b \x03(\t\"\x86\x01\n\x16\x42\x65ginInvocationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06holder\x18\x02 \x01(\t\x12\x10\n\x08lease_ms\x18\x03 \x01(\x04\x12\r\n\x05retry\x18\x04 \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x05 \x01(\t\x12\x18\n\x10\x61\x62\x61ndoned_holder\x18\x06 \x01(\t\"P\n\x17\x42\x65ginInvocationResponse\x12\x35\n\ninvocation\x18\x01 \x01(\x0b\x32!.mn.context.working.v1.Invocation\"\x87\x01\n\x19\x44ispatchInvocationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x16\n\x0erequest_sha256\x18\x04 \x01(\t\x12\x16\n\tmax_calls\x18\x05 \x01(\x04H\x00\x88\x01\x01\x42\x0c\n\n_max_calls\"S\n\x1a\x44ispatchInvocationResponse\x12\x35\n\ninvocation\x18\x01 \x01(\x0b\x32!.mn.context.working.v1.Invocation\"\xbe\x01\n\x18RespondInvocationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12\x37\n\x07outcome\x18\x03 \x01(\x0e\x32&.mn.context.working.v1.InvocationState\x12\x10\n\x08response\x18\x04 \x01(\x0c\x12\x17\n\x0fresponse_usable\x18\x05 \x01(\x08\x12\x10\n\x08\x65vidence\x18\x06 \x01(\t\x12\r\n\x05\x65poch\x18\x07 \x01(\x04\"R\n\x19RespondInvocationResponse\x12\x35\n\ninvocation\x18\x01 \x01(\x0b\x32!.mn.context.working.v1.Invocation\":\n\x19\x43ompleteInvocationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\"S\n\x1a\x43ompleteInvocationResponse\x12\x35\n\ninvocation\x18\x01 \x01(\x0b\x32!.mn.context.working.v1.Invocation\"\x8d\x01\n\x1aReconcileInvocationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x65vidence\x18\x02 \x01(\t\x12\x12\n\x08response\x18\x03 \x01(\x0cH\x00\x12\x16\n\x0cnot_executed\x18\x04 \x01(\x08H\x00\x12\x18\n\x10\x61\x62\x61ndoned_holder\x18\x05 \x01(\tB\t\n\x07outcome\"T\n\x1bReconcileInvocationResponse\x12\x35\n\ninvocation\x18\x01 \x01(\x0b\x32!.mn.context.working.v1.Invocation\"F\n\x14GetInvocationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x14\n\x07\x61ttempt\x18\x02 \x01(\rH\x00\x88\x01\x01\x42\n\n\x08_attempt\"a\n\x15GetInvocationResponse\x12\x35\n\ninvocation\x18\x01 \x01(\x0b\x32!.mn.context.working.v1.Invocation\x12\x11\n\trun_calls\x18\x02 \x01(\x04*\xbb\x02\n\x0fInvocationState\x12 \n\x1cINVOCATION_STATE_UNSPECIFIED\x10\x00\x12\x1d\n\x19INVOCATION_STATE_PREPARED\x10\x01\x12\x1f\n\x1bINVOCATION_STATE_DISPATCHED\x10\x02\x12\x1e\n\x1aINVOCATION_STATE_RESPONDED\x10\x03\x12\x1e\n\x1aINVOCATION_STATE_COMPLETED\x10\x04\x12$\n INVOCATION_STATE_FAILED_DEFINITE\x10\x05\x12\x1e\n\x1aINVOCATION_STATE_AMBIGUOUS\x10\x06\x12\x1f\n\x1bINVOCATION_STATE_RECONCILED\x10\x07\x12\x1f\n\x1bINVOCATION_STATE_SUPERSEDED\x10\x08\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'mn.context.working.v1.invocation_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_INVOCATIONSTATE']._serialized_start=1568
-  _globals['_INVOCATIONSTATE']._serialized_end=1883
+  _globals['_INVOCATIONSTATE']._serialized_start=1583
+  _globals['_INVOCATIONSTATE']._serialized_end=1898
   _globals['_INVOCATION']._serialized_start=66
   _globals['_INVOCATION']._serialized_end=315
   _globals['_BEGININVOCATIONREQUEST']._serialized_start=318
@@ -44,19 +44,19 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DISPATCHINVOCATIONRESPONSE']._serialized_start=674
   _globals['_DISPATCHINVOCATIONRESPONSE']._serialized_end=757
   _globals['_RESPONDINVOCATIONREQUEST']._serialized_start=760
-  _globals['_RESPONDINVOCATIONREQUEST']._serialized_end=935
-  _globals['_RESPONDINVOCATIONRESPONSE']._serialized_start=937
-  _globals['_RESPONDINVOCATIONRESPONSE']._serialized_end=1019
-  _globals['_COMPLETEINVOCATIONREQUEST']._serialized_start=1021
-  _globals['_COMPLETEINVOCATIONREQUEST']._serialized_end=1079
-  _globals['_COMPLETEINVOCATIONRESPONSE']._serialized_start=1081
-  _globals['_COMPLETEINVOCATIONRESPONSE']._serialized_end=1164
-  _globals['_RECONCILEINVOCATIONREQUEST']._serialized_start=1167
-  _globals['_RECONCILEINVOCATIONREQUEST']._serialized_end=1308
-  _globals['_RECONCILEINVOCATIONRESPONSE']._serialized_start=1310
-  _globals['_RECONCILEINVOCATIONRESPONSE']._serialized_end=1394
-  _globals['_GETINVOCATIONREQUEST']._serialized_start=1396
-  _globals['_GETINVOCATIONREQUEST']._serialized_end=1466
-  _globals['_GETINVOCATIONRESPONSE']._serialized_start=1468
-  _globals['_GETINVOCATIONRESPONSE']._serialized_end=1565
+  _globals['_RESPONDINVOCATIONREQUEST']._serialized_end=950
+  _globals['_RESPONDINVOCATIONRESPONSE']._serialized_start=952
+  _globals['_RESPONDINVOCATIONRESPONSE']._serialized_end=1034
+  _globals['_COMPLETEINVOCATIONREQUEST']._serialized_start=1036
+  _globals['_COMPLETEINVOCATIONREQUEST']._serialized_end=1094
+  _globals['_COMPLETEINVOCATIONRESPONSE']._serialized_start=1096
+  _globals['_COMPLETEINVOCATIONRESPONSE']._serialized_end=1179
+  _globals['_RECONCILEINVOCATIONREQUEST']._serialized_start=1182
+  _globals['_RECONCILEINVOCATIONREQUEST']._serialized_end=1323
+  _globals['_RECONCILEINVOCATIONRESPONSE']._serialized_start=1325
+  _globals['_RECONCILEINVOCATIONRESPONSE']._serialized_end=1409
+  _globals['_GETINVOCATIONREQUEST']._serialized_start=1411
+  _globals['_GETINVOCATIONREQUEST']._serialized_end=1481
+  _globals['_GETINVOCATIONRESPONSE']._serialized_start=1483
+  _globals['_GETINVOCATIONRESPONSE']._serialized_end=1580
 # @@protoc_insertion_point(module_scope)

@@ -96,20 +96,22 @@ class DispatchInvocationResponse(_message.Message):
     def __init__(self, invocation: _Optional[_Union[Invocation, _Mapping]] = ...) -> None: ...
 
 class RespondInvocationRequest(_message.Message):
-    __slots__ = ("name", "attempt", "outcome", "response", "response_usable", "evidence")
+    __slots__ = ("name", "attempt", "outcome", "response", "response_usable", "evidence", "epoch")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     RESPONSE_FIELD_NUMBER: _ClassVar[int]
     RESPONSE_USABLE_FIELD_NUMBER: _ClassVar[int]
     EVIDENCE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
     name: str
     attempt: int
     outcome: InvocationState
     response: bytes
     response_usable: bool
     evidence: str
-    def __init__(self, name: _Optional[str] = ..., attempt: _Optional[int] = ..., outcome: _Optional[_Union[InvocationState, str]] = ..., response: _Optional[bytes] = ..., response_usable: bool = ..., evidence: _Optional[str] = ...) -> None: ...
+    epoch: int
+    def __init__(self, name: _Optional[str] = ..., attempt: _Optional[int] = ..., outcome: _Optional[_Union[InvocationState, str]] = ..., response: _Optional[bytes] = ..., response_usable: bool = ..., evidence: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class RespondInvocationResponse(_message.Message):
     __slots__ = ("invocation",)
