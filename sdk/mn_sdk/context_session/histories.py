@@ -64,6 +64,8 @@ def _check_content(message: Message, field: str) -> None:
     content = message.get("content")
     if message["role"] != "assistant" and content is None:
         raise InvalidInput(f"{field} has no content", field=field)
+    if isinstance(content, list | tuple) and not content:
+        raise InvalidInput(f"{field} has an empty list for its content; leave it out, or write a text", field=field)
     if content is None and not message.get("tool_calls"):
         raise InvalidInput(f"{field} has neither content nor tool calls", field=field)
     if message["role"] in INSTRUCTING and content and _is_blank(content):

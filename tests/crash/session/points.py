@@ -81,12 +81,12 @@ PATH: Final = (
     Point(label="after the claim", death=After(called=f"{_JOURNAL}.begin"), state=State.PREPARED, sent=False),
     Point(
         label="before the report",
-        death=Before(called=f"{_NOTES}.put", given="report"),
+        death=Before(called=f"{_NOTES}.put_all"),
         state=State.PREPARED,
         sent=False,
     ),
     Point(
-        label="after the report", death=After(called=f"{_NOTES}.put", given="report"), state=State.PREPARED, sent=False
+        label="after the report", death=After(called=f"{_NOTES}.put_all"), state=State.PREPARED, sent=False
     ),
     Point(label="before the dispatch", death=Before(called=f"{_JOURNAL}.dispatch"), state=State.PREPARED, sent=False),
     Point(label="after the dispatch", death=After(called=f"{_JOURNAL}.dispatch"), state=State.DISPATCHED, sent=False),
