@@ -26,6 +26,10 @@ class Turning:
     retry: str = ""
     rotation: str = ""
     """The durable cursor that its rotation goes by; empty for none."""
+    recall: bool = True
+    """Whether records are recalled for it; without, the request stays as the caller wrote it."""
+    write_back: bool = True
+    """Whether the response becomes a record."""
 
     def identity(self) -> dict[str, Any]:
         """What of it belongs to the call's fingerprint."""
@@ -35,6 +39,7 @@ class Turning:
             "claims": sorted(self.claims),
             "required_refs": list(self.required_refs),
             "required_fields": None if self.required_fields is None else sorted(self.required_fields),
+            **({} if self.recall else {"recall": False}),
         }
 
     def message(self, required: tuple[str, ...]) -> packet_pb2.Decision:

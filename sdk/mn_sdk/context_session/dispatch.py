@@ -19,7 +19,7 @@ from mn_contract.invocations import REPLAYABLE, Attempt, ambiguous
 from mn_contract.limits import LEASE_MS_MAX, RESPONSE_BYTES_MAX
 from mn_sdk.client import WorkingMemoryClient
 from mn_sdk.context_session import explaining, provider
-from mn_sdk.context_session.admit import Admission, Admitted, Counter
+from mn_sdk.context_session.admit import Admission, Admitted, Counter, no_packet
 from mn_sdk.context_session.assemble import Form, read_form
 from mn_sdk.context_session.call import ModelCall
 from mn_sdk.context_session.capacity import Capacity, capacity_of
@@ -76,7 +76,7 @@ class Dispatcher:
     def prepare(self, turning: Turning, call: ModelCall) -> Ready | Settled:
         """A request that may leave now, or the stored response of an earlier one. Nothing has left when this raises."""
         self.lifetime.check()
-        form = read_form(call.asked["messages"], turning.required_fields)
+        form = _form(turning, call)
         attempt = self.journal.invocations.begin(
             turning.name,
             fingerprint=self._fingerprint(turning, call),
@@ -138,19 +138,20 @@ class Dispatcher:
         if not attempt.usable or attempt.response is None:
             raise _unusable(attempt)
         response = provider.restore(attempt.response)
-        kept = self.journal.notes.get(_REPORT, _report_name(attempt))
-        report = TurnReport(name=turning.name, attempt=attempt.attempt) if kept is None else TurnReport.decode(kept)
+        report = report_of(self.journal, attempt)
         return Settled(response=response, report=self._answered(report, attempt, turning), replayed=True)
 
     def _answered(self, report: TurnReport, attempt: Attempt, turning: Turning) -> TurnReport:
-        """The report of an attempt whose response is durable, written back here."""
-        outstanding = write_back(
-            attempt,
-            turning.topics,
-            invocations=self.journal.invocations,
-            recorder=self.recorder,
-            scope=self.scope,
-        )
+        """The report of an attempt whose response is durable, written back here where the turn wants it."""
+        outstanding = ""
+        if turning.write_back:
+            outstanding = write_back(
+                attempt,
+                turning.topics,
+                invocations=self.journal.invocations,
+                recorder=self.recorder,
+                scope=self.scope,
+            )
         return report.answered(usage=provider.usage_of(attempt.response or b"{}"), written_back=outstanding)
 
     def _fingerprint(self, turning: Turning, call: ModelCall) -> str:
@@ -160,14 +161,14 @@ class Dispatcher:
 
     def capacity(self, turning: Turning, call: ModelCall) -> Capacity:
         """What fits of a call, as it would be admitted now; nothing is claimed or sent."""
-        form = read_form(call.asked["messages"], turning.required_fields)
-        return capacity_of(self._admission(turning, call, form, {}))
+        return capacity_of(self._admission(turning, call, _form(turning, call), {}))
 
     def _admit(self, turning: Turning, call: ModelCall, form: Form) -> tuple[Admitted, int]:
         """The call that fits, and how many source ranges of its packet were checked: all of them, once it is known."""
         asked: dict[str, packet_pb2.CompileRequest] = {}
         admitted = self._admission(turning, call, form, asked).admit()
-        explaining.keep(self.journal.notes, admitted.packet, asked[admitted.packet.digest], self.scope.roles)
+        if turning.recall:
+            explaining.keep(self.journal.notes, admitted.packet, asked[admitted.packet.digest], self.scope.roles)
         return admitted, verify(self.client, [item.card for item in admitted.packet.items])
 
     def _admission(
@@ -190,7 +191,13 @@ class Dispatcher:
             asked[packet.digest] = request
             return packet
 
-        return Admission(policy=self.policy, call=call, form=form, compile=compile_packet, counter=self.counter)
+        return Admission(
+            policy=self.policy,
+            call=call,
+            form=form,
+            compile=compile_packet if turning.recall else no_packet,
+            counter=self.counter,
+        )
 
     def _calls_max(self, turning: Turning) -> int | None:
         if self.policy.max_calls is None:
@@ -240,6 +247,17 @@ def _report(turning: Turning, attempt: Attempt, admitted: Admitted, verified: in
         ranges_verified=verified,
         rounds=admitted.rounds,
     )
+
+
+def report_of(journal: Journal, attempt: Attempt) -> TurnReport:
+    """What was kept when the attempt was admitted; its name alone where it was admitted under another root."""
+    kept = journal.notes.get(_REPORT, _report_name(attempt))
+    return TurnReport(name=attempt.name, attempt=attempt.attempt) if kept is None else TurnReport.decode(kept)
+
+
+def _form(turning: Turning, call: ModelCall) -> Form:
+    messages = call.asked["messages"]
+    return read_form(messages, turning.required_fields) if turning.recall else Form(history=messages)
 
 
 def _report_name(attempt: Attempt) -> str:

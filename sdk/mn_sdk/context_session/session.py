@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     # What a model call takes is loaded by the first turn: importing the session stays cheap.
     from mn_sdk.context_session.capacity import Capacity
     from mn_sdk.context_session.dispatch import Dispatcher
+    from mn_sdk.context_session.receipt import Receipt
     from mn_sdk.context_session.turn import Turn
 
 
@@ -222,7 +223,7 @@ class ContextSession:
             retry=retry,
             rotation=rotation,
         )
-        return Turn(self._dispatcher, turning)
+        return Turn(self.dispatcher, turning)
 
     def complete(self, name: str, *, model: str, messages: Sequence[Any], **arguments: Any) -> Any:
         """One managed call without an ambient turn; arguments of `turn` and of litellm.completion side by side."""
@@ -262,7 +263,7 @@ class ContextSession:
             rotation=None,
         )
         with self._closing.under_way():
-            return self._dispatcher.capacity(turning, read_arguments(request))
+            return self.dispatcher.capacity(turning, read_arguments(request))
 
     def reconcile(self, name: str, *, response: Any = None, not_executed: bool = False, evidence: str = "") -> Attempt:
         """Settles a call whose outcome was unknown: with the response that was found, or as not executed.
@@ -286,6 +287,17 @@ class ContextSession:
         with self._closing.under_way():
             newest = self.journal.invocations.newest(name)
         return newest is not None and newest.state in REPLAYABLE
+
+    def receipt(self, name: str) -> Receipt:
+        """What became of the newest call of this name: its state, its usage (reported or estimated), its report.
+
+        Raises NotFound.
+        """
+        check_id(name, "name")
+        from mn_sdk.context_session.receipt import receipt_of
+
+        with self._closing.under_way():
+            return receipt_of(self.journal, name)
 
     def memory_action(self, action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """`recall_memory` or `read_memory`, as a model asks for it: read-only and bounded. Raises InvalidInput."""
@@ -340,7 +352,8 @@ class ContextSession:
         self._client.close()
 
     @functools.cached_property
-    def _dispatcher(self) -> Dispatcher:
+    def dispatcher(self) -> Dispatcher:
+        """What dispatches the session's calls; for what sends them by other means than a turn."""
         from mn_sdk.context_session.dispatch import Dispatcher
         from mn_tokens import count
 
