@@ -1,0 +1,187 @@
+"""One request for a run while the proxy has it: prepared as in a session, sent by the proxy, settled as in a session.
+
+The proxy's hooks are told of one request in several places, and of some only by its data; `Calls` finds the request
+again by a token that is put there. What became of it is judged by what was seen at the HTTP client (see `wiretap`).
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from time import time
+from typing import Any
+
+from mn_contract.errors import UnmanagedCall
+from mn_sdk.context_session import ContextSession, provider
+from mn_sdk.context_session.admit import Counter
+from mn_sdk.context_session.call import ModelCall
+from mn_sdk.context_session.dispatch import Dispatcher, Ready, Settled
+from mn_sdk.context_session.journal.holder import going_on, work
+from mn_sdk.context_session.lifetime import Lifetime
+from mn_sdk.context_session.outcome import Outcome, Unknown, judge
+from mn_sdk.context_session.policy import ContextPolicy
+from mn_sdk.context_session.wiretap import Exchange, watch
+from mn_sdk.litellm_context.scopes import Wish
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """A request that may leave now (`step` is Ready), or is answered already. `held` is held until it is settled.
+
+    `stream` is litellm's stream, which keeps what the provider has really sent: its end and its usage are made up in
+    what a client gets.
+    """
+
+    dispatcher: Dispatcher
+    step: Ready | Settled
+    exchange: Exchange
+    held: ExitStack
+    token: str = field(default_factory=lambda: uuid.uuid4().hex)
+    sent: bool = False
+    stream: Any = None
+
+    @property
+    def replayed(self) -> Settled | None:
+        """The stored answer, where there is one."""
+        return self.step if isinstance(self.step, Settled) else None
+
+    def arguments(self) -> Mapping[str, Any]:
+        """What the proxy is to send. A replay is a mock, which litellm does not send."""
+        if isinstance(self.step, Settled):
+            return {"mock_response": provider.unbilled(self.step.response)}
+        return {
+            "messages": self.step.arguments["messages"],
+            "timeout": self.step.arguments["timeout"],
+        }
+
+    def told(self) -> dict[str, Any]:
+        """What the proxy's logs and the response's headers say of it."""
+        report = self.step.report
+        return {
+            "call": self.token,
+            "invocation": report.name,
+            "attempt": report.attempt,
+            "tokens": report.tokens + report.margin,
+            "packet": report.packet_digest,
+            "replayed": self.replayed is not None,
+        }
+
+    def sending(self, request: Mapping[str, Any]) -> None:
+        """The proxy has picked a deployment and is about to send. Raises UnmanagedCall where this is not the one send
+        of what was admitted."""
+        if isinstance(self.step, Settled):
+            if not request.get("mock_response"):
+                raise UnmanagedCall("a stored answer would be paid for again; it was not sent", name=self._name)
+            return
+        if self.sent:
+            raise UnmanagedCall("a second send of one call was stopped; retries belong to the client", name=self._name)
+        if request.get("messages") != self.step.arguments["messages"]:
+            raise UnmanagedCall(
+                "the messages were changed after they were admitted, so they were not sent; list "
+                "mn_sdk.litellm_context.admission after what changes them",
+                name=self._name,
+            )
+        self.sent = True
+        watch(self.exchange)
+
+    def answered(self, response: Any) -> Any:
+        """Makes a whole answer durable; answers what the client gets. Blocks. Raises ContextError."""
+        if isinstance(self.step, Settled):
+            return self._replay(self.step).response
+        return self._settle(provider.answered(response, self.exchange)).response
+
+    def chunks(self) -> list[Any]:
+        """A replay as a stream. Blocks."""
+        return provider.chunks_of(self._replay(self.step).response) if isinstance(self.step, Settled) else []
+
+    def streamed(self) -> None:
+        """Makes what a stream added up to durable, at its end. Blocks. Raises ContextError."""
+        chunks: Sequence[Any] = getattr(self.stream, "chunks", ())
+        if any(choice.finish_reason for chunk in chunks for choice in chunk.choices):
+            self._settle(provider.built(list(chunks), self._messages, self.exchange))
+            return
+        cut = EOFError("the stream ended without a finish_reason")
+        self._settle(Unknown(cut, f"{cut} ({self.exchange.describe()})"))
+
+    def failed(self, error: BaseException) -> None:
+        """Makes durable what became of a call that `error` has ended, and raises what its client is to get: the error
+        itself where nothing was executed. Blocks."""
+        if isinstance(self.step, Ready):
+            self._settle(judge(error, self.exchange))
+        raise error
+
+    def withdraw(self) -> None:
+        """Gives up a call that was not sent. Blocks."""
+        with self.held:
+            self.dispatcher.withdraw(self.step)
+
+    def _settle(self, outcome: Outcome) -> Settled:
+        if isinstance(self.step, Settled):
+            return self.step
+        self.exchange.close()
+        with self.held:
+            return self.dispatcher.settle(self.step, outcome)
+
+    def _replay(self, settled: Settled) -> Settled:
+        self.held.close()
+        return settled
+
+    @property
+    def _messages(self) -> Any:
+        return self.step.arguments["messages"] if isinstance(self.step, Ready) else ()
+
+    @property
+    def _name(self) -> str:
+        return self.step.report.name
+
+
+def begin(session: ContextSession, wish: Wish, call: ModelCall, policy: ContextPolicy, counter: Counter) -> Call:
+    """Claims, admits and journals a call. Blocks. Raises ContextError; then nothing has left or will."""
+    now = time()
+    ends = [wish.deadline] if wish.deadline is not None else []
+    ends += [now + policy.deadline_seconds] if policy.deadline_seconds is not None else []
+    lifetime = Lifetime(cancelled=lambda: False, deadline=min(ends, default=None), clock=time)
+    dispatcher = replace(session.dispatcher, policy=policy, counter=counter, lifetime=lifetime)
+    with work() as name, ExitStack() as held:
+        held.enter_context(going_on(name))
+        held.enter_context(dispatcher.closing.under_way())
+        step = dispatcher.prepare(wish.turning, call)
+        exchange = Exchange(lifetime.remaining(call.timeout_seconds))
+        return Call(dispatcher=dispatcher, step=step, exchange=exchange, held=held.pop_all())
+
+
+class Calls:
+    """The calls that the proxy has, by token. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, Call] = {}
+        self._lock = threading.Lock()
+
+    def add(self, call: Call) -> None:
+        """Takes a call in."""
+        with self._lock:
+            self._calls[call.token] = call
+
+    def find(self, request: Mapping[str, Any]) -> Call | None:
+        """The call that a request's data belongs to."""
+        return self._calls.get(_token(request))
+
+    def take(self, request: Mapping[str, Any]) -> Call | None:
+        """The call, which is then the taker's to settle: nobody else finds it again."""
+        with self._lock:
+            return self._calls.pop(_token(request), None)
+
+
+def _token(request: Mapping[str, Any]) -> str:
+    told = told_of(request).get("call")
+    return told if isinstance(told, str) else ""
+
+
+def told_of(request: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What `metadata.membrane` of a request's data has; empty where it is no object."""
+    metadata = request.get("metadata")
+    told = metadata.get("membrane") if isinstance(metadata, Mapping) else None
+    return told if isinstance(told, Mapping) else {}

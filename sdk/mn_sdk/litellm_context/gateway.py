@@ -1,0 +1,222 @@
+"""The proxy's hooks. Each fails closed: what cannot be decided is refused, with a typed error, and nothing is sent.
+
+Before routing a request is counted against what its model name may stand for, and one that names a run is prepared.
+Before each send it is counted again, for the deployment that was picked, with what the proxy has made of it since. When
+an answer, or the end of a stream, is there, it is durable before the client has the last of it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any, Final
+
+from fastapi import HTTPException
+from litellm.integrations.custom_logger import CustomLogger
+
+from mn_contract.errors import ContextError, InvalidInput
+from mn_sdk.context_session.admit import Admission, no_packet
+from mn_sdk.context_session.assemble import Form
+from mn_sdk.context_session.call import ModelCall, read_call
+from mn_sdk.context_session.steering import PRIVATE, STEERING
+from mn_sdk.context_session.threads import in_thread
+from mn_sdk.context_session.wiretap import watched
+from mn_sdk.litellm_context.calls import Call, Calls, begin, told_of
+from mn_sdk.litellm_context.models import Target, most, narrowest, target_of, targets_of
+from mn_sdk.litellm_context.refusals import refusal, refusing
+from mn_sdk.litellm_context.routes import ADMITTED, is_admitted
+from mn_sdk.litellm_context.scopes import read_scope, read_wish
+from mn_sdk.litellm_context.sessions import Sessions
+from mn_sdk.litellm_context.settings import Settings
+
+_PROXYS: Final = frozenset({
+    "secret_fields", "tags", "guardrails", "policies", "ttl", "user_config", "disable_fallbacks", "router_settings",
+    "litellm_session_id", "custom_llm_provider", "model_group", "deployment", "stream_timeout", "attempted_targets",
+    "fallback_depth", "max_fallbacks", "call_type", "start_time", "standard_logging_object", "cooldown_time",
+    "allow_client_keepalive_override", "use_in_pass_through", "use_litellm_proxy", "use_xai_oauth", "mock_response",
+    "merge_reasoning_content_in_choices", "rpm", "tpm", "weight", "order", "input_cost_per_token",
+    "output_cost_per_token", "drop_params", "additional_drop_params",
+})  # fmt: skip
+"""What the proxy and its router tell each other beside what steers a send; no provider gets it."""
+
+
+class Gateway(CustomLogger):
+    """The callback. One a process."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__()
+        self._settings = settings
+        self._sessions = Sessions(settings.root)
+        self._calls = Calls()
+
+    async def async_pre_call_hook(
+        self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str
+    ) -> Any:
+        """Admits a request, or refuses it."""
+        with refusing():
+            wished = _metadata(data).pop("membrane", None)
+            if not is_admitted(call_type, self._settings.passed):
+                if wished is not None:
+                    raise InvalidInput("only a chat completion can be made for a run", field="metadata.membrane")
+                return data
+            targets = await in_thread(self._targets, data, user_api_key_dict)
+            if wished is None:
+                await in_thread(_admit, data, targets)
+                return data
+            call = await in_thread(self._begin, wished, data, targets, user_api_key_dict, undo=Call.withdraw)
+            self._calls.add(call)
+        _metadata(data)["membrane"] = call.told()
+        data.update(call.arguments(), num_retries=0, max_retries=0, disable_fallbacks=True, cache={"no-cache": True})
+        if data.get("stream"):
+            data["stream_options"] = {"include_usage": True, **(data.get("stream_options") or {})}
+        return data
+
+    async def async_pre_call_deployment_hook(self, kwargs: dict[str, Any], call_type: Any) -> None:
+        """Counts what is about to be sent, and sees to it that a call for a run is sent once."""
+        if getattr(call_type, "value", call_type) not in ADMITTED:
+            return
+        with refusing():
+            call = self._calls.find(kwargs)
+            if call is None or call.replayed is None:
+                target = target_of(str(kwargs.get("model")), kwargs.get("model_info") or {}, self._settings.policy)
+                await in_thread(_admit, kwargs, [target])
+            if call is not None:
+                call.sending(kwargs)
+
+    def log_pre_api_call(self, model: Any, messages: Any, kwargs: Any) -> None:
+        """litellm's word that it is about to call a provider, by whatever client."""
+        exchange = watched()
+        if exchange is not None:
+            exchange.about_to_send = True
+
+    async def async_post_call_success_hook(self, data: dict[str, Any], user_api_key_dict: Any, response: Any) -> Any:
+        """Makes an answer durable. A stored one takes the place of the mock that the proxy was given."""
+        call = self._calls.take(data)
+        if call is None:
+            return None
+        with refusing():
+            answer = await in_thread(call.answered, response)
+        return None if call.replayed is None else answer
+
+    async def async_post_call_failure_hook(
+        self,
+        request_data: dict[str, Any],
+        original_exception: Exception,
+        user_api_key_dict: Any,
+        traceback_str: str | None = None,
+    ) -> HTTPException | None:
+        """Makes durable what became of a call that failed. The client gets the provider's error where that says that
+        nothing was executed, else that nobody can tell."""
+        call = self._calls.take(request_data)
+        if call is None:
+            return None
+        try:
+            await in_thread(call.failed, original_exception)
+        except ContextError as error:
+            return refusal(error)
+        except Exception as error:
+            if error is not original_exception:
+                raise
+        return None
+
+    async def async_post_call_response_headers_hook(
+        self,
+        data: dict[str, Any],
+        user_api_key_dict: Any,
+        response: Any,
+        request_headers: dict[str, str] | None = None,
+        litellm_call_info: dict[str, Any] | None = None,
+    ) -> dict[str, str] | None:
+        """Names the call, so that its receipt can be asked for; here, too, litellm's own stream is seen."""
+        call = self._calls.find(data)
+        if call is not None:
+            call.stream = response
+        told = told_of(data)
+        if not told:
+            return None
+        return {f"x-membrane-{name}": str(value) for name, value in told.items() if name != "call" and value != ""}
+
+    async def async_post_call_streaming_iterator_hook(
+        self, user_api_key_dict: Any, response: Any, request_data: dict[str, Any]
+    ) -> AsyncGenerator[Any, None]:
+        """Passes a stream on, and holds its end back until the whole of it is durable."""
+        call = self._calls.take(request_data)
+        if call is None:
+            async for chunk in response:
+                yield chunk
+            return
+        if call.stream is None:
+            call.stream = response
+        ending: list[Any] = []
+        try:
+            async for chunk in response:
+                if call.replayed is not None:
+                    continue
+                if ending or any(choice.finish_reason for choice in chunk.choices):
+                    ending.append(chunk)
+                else:
+                    yield chunk
+        except BaseException as error:
+            with refusing():
+                await in_thread(call.failed, error)
+            raise
+        with refusing():
+            if call.replayed is None:
+                await in_thread(call.streamed)
+            else:
+                ending = await in_thread(call.chunks)
+        for chunk in ending:
+            yield chunk
+
+    def _targets(self, data: Mapping[str, Any], key: Any) -> list[Target]:
+        return targets_of(data.get("model"), _deployments(data.get("model"), key.team_id), self._settings.policy)
+
+    def _begin(self, wished: Any, data: Mapping[str, Any], targets: Sequence[Target], key: Any) -> Call:
+        wish = read_wish(wished, f"gateway/{uuid.uuid4().hex}")
+        scope = read_scope(wish, key.metadata or {}, key.team_metadata or {})
+        call = read_call(_asked(data, keep=STEERING), response_format=data.get("response_format"))
+        return begin(
+            self._sessions.of(scope),
+            wish,
+            call,
+            narrowest(targets, call.output_tokens),
+            lambda request, _: most(targets, request),
+        )
+
+
+def _admit(data: Mapping[str, Any], targets: Sequence[Target]) -> None:
+    """Raises NeedsPartition where a request does not fit as it is, InvalidInput where it cannot be counted."""
+    call = ModelCall(asked=_asked(data), steering={})
+    Admission(
+        policy=narrowest(targets, call.output_tokens),
+        call=call,
+        form=Form(history=data.get("messages") or ()),
+        compile=no_packet,
+        counter=lambda request, _: most(targets, request),
+    ).admit()
+
+
+def _asked(data: Mapping[str, Any], keep: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """What of a request's data a provider gets, and what of `keep`."""
+    left = (_PROXYS | STEERING) - keep
+    return {
+        name: value
+        for name, value in data.items()
+        if value is not None and name not in left and not name.startswith(PRIVATE)
+    }
+
+
+def _metadata(data: dict[str, Any]) -> dict[str, Any]:
+    """The metadata of a request's data, as the proxy keeps it: an object of its own."""
+    metadata: dict[str, Any] = data.setdefault("metadata", {})
+    return metadata
+
+
+def _deployments(model: Any, team_id: str | None) -> Sequence[Mapping[str, Any]]:
+    """The proxy's deployments behind a model name; none without its router, or for a name that it does not list."""
+    from litellm.proxy.proxy_server import llm_router
+
+    if llm_router is None or not isinstance(model, str):
+        return ()
+    found: Sequence[Mapping[str, Any]] = llm_router.registry().deployments(model, team_id=team_id) or ()
+    return found
