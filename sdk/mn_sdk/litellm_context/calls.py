@@ -9,12 +9,12 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from time import time
-from typing import Any
+from time import monotonic, time
+from typing import Any, Final
 
-from mn_contract.errors import UnmanagedCall
+from mn_contract.errors import ContextError, UnmanagedCall
 from mn_sdk.context_session import ContextSession, provider
 from mn_sdk.context_session.admit import Counter
 from mn_sdk.context_session.call import ModelCall
@@ -25,6 +25,12 @@ from mn_sdk.context_session.outcome import Outcome, Unknown, judge
 from mn_sdk.context_session.policy import ContextPolicy
 from mn_sdk.context_session.wiretap import Exchange, watch
 from mn_sdk.litellm_context.scopes import Wish
+
+_SLACK_SECONDS: Final = 60.0
+"""Beside the call's own time limit: what the proxy does before and after it."""
+LEFT: Final = "the reader left before the end"
+SILENT: Final = "the proxy did not say what became of it"
+"""Why nobody knows."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,6 +45,8 @@ class Call:
     step: Ready | Settled
     exchange: Exchange
     held: ExitStack
+    until: float
+    """When the proxy should have said what became of it, by the monotonic clock."""
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
     sent: bool = False
     stream: Any = None
@@ -106,12 +114,16 @@ class Call:
         cut = EOFError("the stream ended without a finish_reason")
         self._settle(Unknown(cut, f"{cut} ({self.exchange.describe()})"))
 
-    def failed(self, error: BaseException) -> None:
+    def failed(self, error: Exception) -> None:
         """Makes durable what became of a call that `error` has ended, and raises what its client is to get: the error
         itself where nothing was executed. Blocks."""
-        if isinstance(self.step, Ready):
-            self._settle(judge(error, self.exchange))
+        self._settle(judge(error, self.exchange))
         raise error
+
+    def abandoned(self, why: str) -> None:
+        """Makes durable that nobody knows what became of the call. Blocks."""
+        with suppress(ContextError):  # that is what it says
+            self._settle(Unknown(EOFError(why), f"{why} ({self.exchange.describe()})"))
 
     def withdraw(self) -> None:
         """Gives up a call that was not sent. Blocks."""
@@ -120,7 +132,7 @@ class Call:
 
     def _settle(self, outcome: Outcome) -> Settled:
         if isinstance(self.step, Settled):
-            return self.step
+            return self._replay(self.step)
         self.exchange.close()
         with self.held:
             return self.dispatcher.settle(self.step, outcome)
@@ -150,7 +162,8 @@ def begin(session: ContextSession, wish: Wish, call: ModelCall, policy: ContextP
         held.enter_context(dispatcher.closing.under_way())
         step = dispatcher.prepare(wish.turning, call)
         exchange = Exchange(lifetime.remaining(call.timeout_seconds))
-        return Call(dispatcher=dispatcher, step=step, exchange=exchange, held=held.pop_all())
+        until = monotonic() + call.timeout_seconds + _SLACK_SECONDS
+        return Call(dispatcher=dispatcher, step=step, exchange=exchange, held=held.pop_all(), until=until)
 
 
 class Calls:
@@ -160,10 +173,13 @@ class Calls:
         self._calls: dict[str, Call] = {}
         self._lock = threading.Lock()
 
-    def add(self, call: Call) -> None:
-        """Takes a call in."""
+    def add(self, call: Call) -> list[Call]:
+        """Takes a call in; answers those that the proxy has forgotten, which are the caller's to settle."""
+        now = monotonic()
         with self._lock:
+            forgotten = [token for token, one in self._calls.items() if one.until < now]
             self._calls[call.token] = call
+            return [self._calls.pop(token) for token in forgotten]
 
     def find(self, request: Mapping[str, Any]) -> Call | None:
         """The call that a request's data belongs to."""

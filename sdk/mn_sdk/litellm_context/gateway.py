@@ -13,15 +13,16 @@ from typing import Any, Final
 
 from fastapi import HTTPException
 from litellm.integrations.custom_logger import CustomLogger
+from litellm.types.utils import all_litellm_params
 
 from mn_contract.errors import ContextError, InvalidInput
 from mn_sdk.context_session.admit import Admission, no_packet
 from mn_sdk.context_session.assemble import Form
 from mn_sdk.context_session.call import ModelCall, read_call
-from mn_sdk.context_session.steering import PRIVATE, STEERING
+from mn_sdk.context_session.steering import ADDING, PRIVATE, REFUSED, STEERING
 from mn_sdk.context_session.threads import in_thread
 from mn_sdk.context_session.wiretap import watched
-from mn_sdk.litellm_context.calls import Call, Calls, begin, told_of
+from mn_sdk.litellm_context.calls import LEFT, SILENT, Call, Calls, begin, told_of
 from mn_sdk.litellm_context.models import Target, most, narrowest, target_of, targets_of
 from mn_sdk.litellm_context.refusals import refusal, refusing
 from mn_sdk.litellm_context.routes import ADMITTED, is_admitted
@@ -30,14 +31,10 @@ from mn_sdk.litellm_context.sessions import Sessions
 from mn_sdk.litellm_context.settings import Settings
 
 _PROXYS: Final = frozenset({
-    "secret_fields", "tags", "guardrails", "policies", "ttl", "user_config", "disable_fallbacks", "router_settings",
-    "litellm_session_id", "custom_llm_provider", "model_group", "deployment", "stream_timeout", "attempted_targets",
-    "fallback_depth", "max_fallbacks", "call_type", "start_time", "standard_logging_object", "cooldown_time",
-    "allow_client_keepalive_override", "use_in_pass_through", "use_litellm_proxy", "use_xai_oauth", "mock_response",
-    "merge_reasoning_content_in_choices", "rpm", "tpm", "weight", "order", "input_cost_per_token",
-    "output_cost_per_token", "drop_params", "additional_drop_params",
+    *all_litellm_params, "call_type", "deployment", "disable_fallbacks", "drop_params", "additional_drop_params",
+    "model_group", "policies", "router_settings_override", "standard_logging_object", "start_time", "user_config",
 })  # fmt: skip
-"""What the proxy and its router tell each other beside what steers a send; no provider gets it."""
+"""What litellm and its proxy keep to themselves, beside what steers a send; no provider gets it."""
 
 
 class Gateway(CustomLogger):
@@ -64,7 +61,8 @@ class Gateway(CustomLogger):
                 await in_thread(_admit, data, targets)
                 return data
             call = await in_thread(self._begin, wished, data, targets, user_api_key_dict, undo=Call.withdraw)
-            self._calls.add(call)
+            for forgotten in self._calls.add(call):
+                await in_thread(forgotten.abandoned, SILENT)
         _metadata(data)["membrane"] = call.told()
         data.update(call.arguments(), num_retries=0, max_retries=0, disable_fallbacks=True, cache={"no-cache": True})
         if data.get("stream"):
@@ -76,6 +74,7 @@ class Gateway(CustomLogger):
         if getattr(call_type, "value", call_type) not in ADMITTED:
             return
         with refusing():
+            _check_nothing_is_added(kwargs)
             call = self._calls.find(kwargs)
             if call is None or call.replayed is None:
                 target = target_of(str(kwargs.get("model")), kwargs.get("model_info") or {}, self._settings.policy)
@@ -156,9 +155,12 @@ class Gateway(CustomLogger):
                     ending.append(chunk)
                 else:
                     yield chunk
-        except BaseException as error:
+        except Exception as error:
             with refusing():
                 await in_thread(call.failed, error)
+            raise
+        except BaseException:
+            await in_thread(call.abandoned, LEFT)
             raise
         with refusing():
             if call.replayed is None:
@@ -168,13 +170,18 @@ class Gateway(CustomLogger):
         for chunk in ending:
             yield chunk
 
+    def close(self) -> None:
+        """Lets go of the runs that were served. Idempotent."""
+        self._sessions.close()
+
     def _targets(self, data: Mapping[str, Any], key: Any) -> list[Target]:
         return targets_of(data.get("model"), _deployments(data.get("model"), key.team_id), self._settings.policy)
 
     def _begin(self, wished: Any, data: Mapping[str, Any], targets: Sequence[Target], key: Any) -> Call:
+        _check_one_send(data)
         wish = read_wish(wished, f"gateway/{uuid.uuid4().hex}")
         scope = read_scope(wish, key.metadata or {}, key.team_metadata or {})
-        call = read_call(_asked(data, keep=STEERING), response_format=data.get("response_format"))
+        call = read_call(_asked(data, keep=STEERING.union(REFUSED)), response_format=data.get("response_format"))
         return begin(
             self._sessions.of(scope),
             wish,
@@ -204,6 +211,20 @@ def _asked(data: Mapping[str, Any], keep: frozenset[str] = frozenset()) -> dict[
         for name, value in data.items()
         if value is not None and name not in left and not name.startswith(PRIVATE)
     }
+
+
+def _check_one_send(data: Mapping[str, Any]) -> None:
+    """Raises InvalidInput for a request that the proxy would send to several models, or by a router of the client's."""
+    for name, several in (("model", "," in str(data.get("model"))), ("user_config", data.get("user_config"))):
+        if several:
+            raise InvalidInput(f"{name} cannot be that for a run: the request was counted for one model", field=name)
+
+
+def _check_nothing_is_added(request: Mapping[str, Any]) -> None:
+    """Raises InvalidInput where litellm would add text to a request that is about to be sent and was counted."""
+    for name, why in ADDING.items():
+        if request.get(name):
+            raise InvalidInput(f"{name} cannot be used where requests are admitted: {why}", field=name)
 
 
 def _metadata(data: dict[str, Any]) -> dict[str, Any]:

@@ -29,22 +29,22 @@ class Sessions:
                 "this proxy keeps no runs: set callback_settings.membrane.root to a folder of its own",
                 dependency="root",
             )
+        session = self._open.get(scope)
+        if session is None:  # opened outside of the lock: an engine that is away must not hold up other runs
+            session = ContextSession(
+                self._root, job_id=scope.job_id, run_id=scope.run_id, principal=scope.principal, roles=scope.roles
+            )
+        spare: ContextSession | None = None
         with self._lock:
-            session = self._open.get(scope)
-            if session is None:
-                session = ContextSession(
-                    self._root,
-                    job_id=scope.job_id,
-                    run_id=scope.run_id,
-                    principal=scope.principal,
-                    roles=scope.roles,
-                )
-                self._open[scope] = session
+            kept = self._open.setdefault(scope, session)
             self._open.move_to_end(scope)
-            if len(self._open) > SESSIONS_MAX:
-                _, oldest = self._open.popitem(last=False)
-                oldest.close()
-        return session
+            if kept is not session:
+                spare = session
+            elif len(self._open) > SESSIONS_MAX:
+                spare = self._open.popitem(last=False)[1]
+        if spare is not None:
+            spare.close()
+        return kept
 
     def close(self) -> None:
         """Closes all of them. Idempotent."""

@@ -106,6 +106,7 @@ class Proxy:
                 "num_retries": 1,
                 "fallbacks": [{"wide": ["narrow"]}],
             },
+            "router_settings": {"retry_policy": {"InternalServerErrorRetries": 1, "RateLimitErrorRetries": 1}},
             "callback_settings": {"membrane": {"root": str(self.root), "pass": ["atext_completion"]}},
             "general_settings": {"custom_auth": "gateway_keys.authenticate"},
         }

@@ -8,6 +8,7 @@ import httpx
 import openai
 import pytest
 
+from mn_tokens import count
 from tests.scenario.gateway.conftest import NARROW, Asker, Proxy, told
 from tests.scenario.session.upstream import Upstream
 
@@ -40,6 +41,21 @@ def test_what_fits_is_sent_as_it_is(upstream: Upstream, ask: Asker) -> None:
     assert answer.parse().choices[0].message.content == "yes"
     assert upstream.requests[0]["messages"][1]["content"] == "word " * 3000
     assert upstream.requests[0]["temperature"] == 0.5
+
+
+def test_a_request_may_fill_its_budget_to_the_token(upstream: Upstream, ask: Asker) -> None:
+    """Nothing that the proxy adds for itself is counted, before or at the send."""
+    budget = NARROW["window_tokens"] - NARROW["output_tokens"] - NARROW["safety_tokens"]
+
+    def tokens(words: int) -> int:
+        messages = [{"role": "system", "content": "decide"}, {"role": "user", "content": "word " * words}]
+        return count({"messages": messages}, model="gpt-4o").upper
+
+    most = max(words for words in range(budget) if tokens(words) <= budget)
+    assert ask("word " * most, model="narrow").parse().choices
+    with pytest.raises(openai.APIStatusError):
+        ask("word " * (most + 1), model="narrow")
+    assert len(upstream.requests) == 1
 
 
 def test_tools_and_the_output_that_is_asked_for_count(upstream: Upstream, ask: Asker) -> None:

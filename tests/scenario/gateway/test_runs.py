@@ -30,6 +30,7 @@ def test_a_request_gets_what_its_run_recalls(session: ContextSession, upstream: 
     assert len(upstream.requests) == 1
     receipt = session.receipt(answer.headers["x-membrane-invocation"])
     assert receipt.state is State.RESPONDED
+    assert receipt.report.exact
     assert receipt.report.packet_digest == answer.headers["x-membrane-packet"]
     assert (receipt.usage_source, receipt.usage["prompt_tokens"]) == ("reported", 10)
 
