@@ -14,13 +14,19 @@ from mn_sdk.demo.stand_in import MODEL, StandIn
 README = Path(__file__).parents[2] / "README.md"
 
 
+def blocks(language: str, about: str) -> list[str]:
+    """The README's blocks of a language that hold a word."""
+    found = re.findall(rf"```{language}\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    return [block for block in found if about in block]
+
+
 def test_the_embedding_example_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its constraint, both sides of the price and the answer come back."""
     monkeypatch.delenv("MN_CONTEXT_ADDR", raising=False)
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    (code,) = blocks("python", "ContextSession")
     stand_in = StandIn(tmp_path / "ledger.jsonl", lambda decision: None)
     monkeypatch.setenv("OPENAI_API_BASE", stand_in.url)
     monkeypatch.setenv("OPENAI_API_KEY", "stand-in")
@@ -36,7 +42,7 @@ def test_the_embedding_example_runs(
 
 
 def test_the_tokens_file_is_read(tmp_path: Path) -> None:
-    (text,) = re.findall(r"```yaml\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    (text,) = blocks("yaml", "principal: alice")
     (named,) = re.findall(r"printf %s (\S+) \| sha256sum", text)
     file = tmp_path / "tokens.yaml"
     file.write_text(text)

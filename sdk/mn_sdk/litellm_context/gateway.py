@@ -13,9 +13,10 @@ from typing import Any, Final
 
 from fastapi import HTTPException
 from litellm.integrations.custom_logger import CustomLogger
+from litellm.router import Router
 from litellm.types.utils import all_litellm_params
 
-from mn_contract.errors import ContextError, InvalidInput
+from mn_contract.errors import ContextError, DependencyUnavailable, InvalidInput
 from mn_sdk.context_session.admit import Admission, no_packet
 from mn_sdk.context_session.assemble import Form
 from mn_sdk.context_session.call import ModelCall, read_call
@@ -41,7 +42,14 @@ class Gateway(CustomLogger):
     """The callback. One a process."""
 
     def __init__(self, settings: Settings) -> None:
+        """Raises DependencyUnavailable on a litellm whose proxy calls other hooks, or has another router."""
         super().__init__()
+        known = all(hasattr(CustomLogger, name) for name in vars(Gateway) if name.startswith(("async_", "log_")))
+        if not (known and hasattr(Router, "registry")):
+            raise DependencyUnavailable(
+                "this version of litellm's proxy is not known; install one that this package was tested with",
+                dependency="litellm",
+            )
         self._settings = settings
         self._sessions = Sessions(settings.root)
         self._calls = Calls()
@@ -51,7 +59,8 @@ class Gateway(CustomLogger):
     ) -> Any:
         """Admits a request, or refuses it."""
         with refusing():
-            wished = _metadata(data).pop("membrane", None)
+            metadata = data.get("metadata")
+            wished = metadata.pop("membrane", None) if isinstance(metadata, dict) else None
             if not is_admitted(call_type, self._settings.passed):
                 if wished is not None:
                     raise InvalidInput("only a chat completion can be made for a run", field="metadata.membrane")
@@ -63,7 +72,7 @@ class Gateway(CustomLogger):
             call = await in_thread(self._begin, wished, data, targets, user_api_key_dict, undo=Call.withdraw)
             for forgotten in self._calls.add(call):
                 await in_thread(forgotten.abandoned, SILENT)
-        _metadata(data)["membrane"] = call.told()
+        data["metadata"]["membrane"] = call.told()
         data.update(call.arguments(), num_retries=0, max_retries=0, disable_fallbacks=True, cache={"no-cache": True})
         if data.get("stream"):
             data["stream_options"] = {"include_usage": True, **(data.get("stream_options") or {})}
@@ -225,12 +234,6 @@ def _check_nothing_is_added(request: Mapping[str, Any]) -> None:
     for name, why in ADDING.items():
         if request.get(name):
             raise InvalidInput(f"{name} cannot be used where requests are admitted: {why}", field=name)
-
-
-def _metadata(data: dict[str, Any]) -> dict[str, Any]:
-    """The metadata of a request's data, as the proxy keeps it: an object of its own."""
-    metadata: dict[str, Any] = data.setdefault("metadata", {})
-    return metadata
 
 
 def _deployments(model: Any, team_id: str | None) -> Sequence[Mapping[str, Any]]:

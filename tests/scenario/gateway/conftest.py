@@ -94,7 +94,7 @@ class Proxy:
         return {
             "model_list": [
                 model("wide"),
-                model("narrow", **NARROW),
+                model("narrow", "openai/gpt-4o-2024-08-06", **NARROW),
                 model("mixed"),
                 model("mixed", "openai/gpt-4o-mini", **NARROW),
                 model("rationed", max_calls=1),

@@ -84,17 +84,13 @@ def test_an_unknown_model_has_the_default_window(upstream: Upstream, ask: Asker)
 
 
 def test_a_fallback_is_counted_for_the_model_that_it_goes_to(upstream: Upstream, ask: Asker) -> None:
-    """A request without a run may be retried and fall back, but never into a window that it does not fit."""
-    upstream.status = 500
-    with pytest.raises(openai.APIStatusError):
-        ask("word " * 3000, retries=0)
-    assert {request["model"] for request in upstream.requests} == {"gpt-4o"}
-    counted = len(upstream.requests)
-    upstream.fresh()
-    upstream.status = 500
-    with pytest.raises(openai.APIStatusError):
-        ask("word", retries=0)
-    assert len(upstream.requests) == 2 * counted
+    """A request without a run falls back as the proxy is set, but never into a window that it does not fit."""
+    for content, models in (("word " * 3000, {"gpt-4o"}), ("word", {"gpt-4o", "gpt-4o-2024-08-06"})):
+        upstream.fresh()
+        upstream.status = 403
+        with pytest.raises(openai.APIStatusError):
+            ask(content, retries=0, extra_headers={"x-litellm-num-retries": "0"})
+        assert {request["model"] for request in upstream.requests} == models
 
 
 @pytest.mark.parametrize(

@@ -195,6 +195,16 @@ def test_garbage_is_refused(upstream: Upstream, ask: Asker, membrane: Any) -> No
     assert upstream.requests == []
 
 
+def test_a_cleared_run_is_gone(session: ContextSession, upstream: Upstream, ask: Asker) -> None:
+    """Invariant 15."""
+    ask(membrane={"name": "before"})
+    session.clear("done with it")
+    with pytest.raises(openai.APIStatusError) as gone:
+        ask(membrane={"name": "before"})
+    assert (gone.value.status_code, told(gone)["reason"]) == (410, "RUN_CLEARED")
+    assert len(upstream.requests) == 1
+
+
 def test_an_engine_that_is_away_is_unavailable(engine: Served, upstream: Upstream, ask: Asker) -> None:
     """Invariant 13: without its records a request is not sent."""
     engine.stop()
