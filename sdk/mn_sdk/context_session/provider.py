@@ -103,7 +103,7 @@ def send(arguments: Mapping[str, Any]) -> Outcome | Flowing:
     exchange = Exchange(arguments["timeout"])
     try:
         with recording(exchange):
-            response = interception.original_completion(**_sent(arguments), logger_fn=exchange.on_log)
+            response = interception.original_completion(**asking_usage(arguments), logger_fn=exchange.on_log)
         return _received(response, exchange, arguments)
     except BaseException as error:  # noqa: BLE001 - an interrupt, too, leaves a call whose outcome must be journaled
         return judge(error, exchange)
@@ -120,7 +120,7 @@ async def asend(arguments: Mapping[str, Any]) -> Outcome | Flowing:
     try:
         with recording(exchange):
             async with asyncio.timeout(exchange.left):
-                response = await interception.original_acompletion(**_sent(arguments), logger_fn=exchange.on_log)
+                response = await interception.original_acompletion(**asking_usage(arguments), logger_fn=exchange.on_log)
         return _received(response, exchange, arguments)
     except BaseException as error:  # noqa: BLE001 - as in `send`; cancellation arrives this way
         return judge(error, exchange)
@@ -187,7 +187,7 @@ def built(chunks: list[Any], messages: Any, exchange: Exchange) -> Outcome:
     return answered(response, exchange)
 
 
-def _sent(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+def asking_usage(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """The arguments as they are sent. A stream is asked for its usage wherever that is known to be understood."""
     if not arguments.get("stream"):
         return arguments

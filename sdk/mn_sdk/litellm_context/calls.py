@@ -49,6 +49,7 @@ class Call:
     """When the proxy should have said what became of it, by the monotonic clock."""
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
     sent: bool = False
+    asked_usage: bool = False
     stream: Any = None
 
     @property
@@ -77,13 +78,13 @@ class Call:
             "replayed": self.replayed is not None,
         }
 
-    def sending(self, request: Mapping[str, Any]) -> None:
-        """The proxy has picked a deployment and is about to send. Raises UnmanagedCall where this is not the one send
-        of what was admitted."""
+    def sending(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The proxy has picked a deployment and is about to send; answers the request as it is sent: a stream asks for
+        its usage. Raises UnmanagedCall where this is not the one send of what was admitted."""
         if isinstance(self.step, Settled):
             if not request.get("mock_response"):
                 raise UnmanagedCall("a stored answer would be paid for again; it was not sent", name=self._name)
-            return
+            return request
         if self.sent:
             raise UnmanagedCall("a second send of one call was stopped; retries belong to the client", name=self._name)
         if request.get("messages") != self.step.arguments["messages"]:
@@ -94,6 +95,12 @@ class Call:
             )
         self.sent = True
         watch(self.exchange)
+        self.asked_usage = bool((request.get("stream_options") or {}).get("include_usage"))
+        return dict(provider.asking_usage(request))
+
+    def shows(self, chunk: Any) -> bool:
+        """Whether the client gets a chunk. One of usage alone is for those who asked; the proxy sees to its own."""
+        return bool(chunk.choices) or self.asked_usage
 
     def answered(self, response: Any) -> Any:
         """Makes a whole answer durable; answers what the client gets. Blocks. Raises ContextError."""

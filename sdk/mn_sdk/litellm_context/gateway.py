@@ -19,7 +19,7 @@ from litellm.types.utils import all_litellm_params
 from mn_contract.errors import ContextError, DependencyUnavailable, InvalidInput
 from mn_sdk.context_session.admit import Admission, no_packet
 from mn_sdk.context_session.assemble import Form
-from mn_sdk.context_session.call import ModelCall, read_call
+from mn_sdk.context_session.call import ModelCall, check_sizes, read_call
 from mn_sdk.context_session.steering import ADDING, PRIVATE, REFUSED, STEERING
 from mn_sdk.context_session.threads import in_thread
 from mn_sdk.context_session.wiretap import watched
@@ -30,12 +30,25 @@ from mn_sdk.litellm_context.routes import ADMITTED, is_admitted
 from mn_sdk.litellm_context.scopes import read_scope, read_wish
 from mn_sdk.litellm_context.sessions import Sessions
 from mn_sdk.litellm_context.settings import Settings
+from mn_tokens import check_request
 
 _PROXYS: Final = frozenset({
     *all_litellm_params, "call_type", "deployment", "disable_fallbacks", "drop_params", "additional_drop_params",
     "model_group", "policies", "router_settings_override", "standard_logging_object", "start_time", "user_config",
 })  # fmt: skip
 """What litellm and its proxy keep to themselves, beside what steers a send; no provider gets it."""
+
+
+_READ: Final = STEERING.union(REFUSED, {"mock_response"})
+"""What is read, beside, of a call for a run: a mock's answer must not be replayed to a call without it."""
+
+_ONE_SEND: Final[Mapping[str, Any]] = {
+    "num_retries": 0,
+    "max_retries": 0,
+    "disable_fallbacks": True,
+    "cache": {"no-cache": True, "no-store": True},
+}
+"""What the proxy is told of a call for a run. The journal replays; a cache beside it would hide calls."""
 
 
 class Gateway(CustomLogger):
@@ -73,23 +86,21 @@ class Gateway(CustomLogger):
             for forgotten in self._calls.add(call):
                 await in_thread(forgotten.abandoned, SILENT)
         data["metadata"]["membrane"] = call.told()
-        data.update(call.arguments(), num_retries=0, max_retries=0, disable_fallbacks=True, cache={"no-cache": True})
-        if data.get("stream"):
-            data["stream_options"] = {"include_usage": True, **(data.get("stream_options") or {})}
+        data.update(call.arguments(), **_ONE_SEND)
         return data
 
-    async def async_pre_call_deployment_hook(self, kwargs: dict[str, Any], call_type: Any) -> None:
-        """Counts what is about to be sent, and sees to it that a call for a run is sent once."""
+    async def async_pre_call_deployment_hook(self, kwargs: dict[str, Any], call_type: Any) -> dict[str, Any] | None:
+        """Counts what is about to be sent, and sees to it that a call for a run is sent once, a stream with its
+        usage."""
         if getattr(call_type, "value", call_type) not in ADMITTED:
-            return
+            return None
         with refusing():
             _check_nothing_is_added(kwargs)
             call = self._calls.find(kwargs)
             if call is None or call.replayed is None:
                 target = target_of(str(kwargs.get("model")), kwargs.get("model_info") or {}, self._settings.policy)
                 await in_thread(_admit, kwargs, [target])
-            if call is not None:
-                call.sending(kwargs)
+            return None if call is None else call.sending(kwargs)
 
     def log_pre_api_call(self, model: Any, messages: Any, kwargs: Any) -> None:
         """litellm's word that it is about to call a provider, by whatever client."""
@@ -102,7 +113,7 @@ class Gateway(CustomLogger):
         call = self._calls.take(data)
         if call is None:
             return None
-        with refusing():
+        with refusing(sent=True):
             answer = await in_thread(call.answered, response)
         return None if call.replayed is None else answer
 
@@ -121,7 +132,7 @@ class Gateway(CustomLogger):
         try:
             await in_thread(call.failed, original_exception)
         except ContextError as error:
-            return refusal(error)
+            return refusal(error, sent=True)
         except Exception as error:
             if error is not original_exception:
                 raise
@@ -158,20 +169,20 @@ class Gateway(CustomLogger):
         ending: list[Any] = []
         try:
             async for chunk in response:
-                if call.replayed is not None:
+                if call.replayed is not None or not call.shows(chunk):
                     continue
                 if ending or any(choice.finish_reason for choice in chunk.choices):
                     ending.append(chunk)
                 else:
                     yield chunk
         except Exception as error:
-            with refusing():
+            with refusing(sent=True):
                 await in_thread(call.failed, error)
             raise
         except BaseException:
             await in_thread(call.abandoned, LEFT)
             raise
-        with refusing():
+        with refusing(sent=True):
             if call.replayed is None:
                 await in_thread(call.streamed)
             else:
@@ -190,7 +201,7 @@ class Gateway(CustomLogger):
         _check_one_send(data)
         wish = read_wish(wished, f"gateway/{uuid.uuid4().hex}")
         scope = read_scope(wish, key.metadata or {}, key.team_metadata or {})
-        call = read_call(_asked(data, keep=STEERING.union(REFUSED)), response_format=data.get("response_format"))
+        call = read_call(_asked(data, keep=_READ), response_format=data.get("response_format"))
         return begin(
             self._sessions.of(scope),
             wish,
@@ -203,10 +214,12 @@ class Gateway(CustomLogger):
 def _admit(data: Mapping[str, Any], targets: Sequence[Target]) -> None:
     """Raises NeedsPartition where a request does not fit as it is, InvalidInput where it cannot be counted."""
     call = ModelCall(asked=_asked(data), steering={})
+    check_request(call.asked)
+    check_sizes(call.asked)
     Admission(
         policy=narrowest(targets, call.output_tokens),
         call=call,
-        form=Form(history=data.get("messages") or ()),
+        form=Form(history=call.asked["messages"]),
         compile=no_packet,
         counter=lambda request, _: most(targets, request),
     ).admit()

@@ -17,20 +17,21 @@ from mn_contract.errors import ContextError
 _WORTH_A_RETRY: Final = frozenset({"UNAVAILABLE", "IN_FLIGHT", "RECORD_IN_USE"})
 
 
-def refusal(error: ContextError) -> HTTPException:
-    """The answer for an error. Clients that retry by themselves, as openai's do after 409 and 429, are told not to: the
-    same request would be refused again, or paid for twice."""
+def refusal(error: ContextError, *, sent: bool = False) -> HTTPException:
+    """The answer for an error. Clients that retry by themselves, as openai's do after 409, 429 and 503, are told when
+    to: not what would be refused again, and nothing once it was `sent`, for it would be paid for twice."""
+    again = error.reason in _WORTH_A_RETRY and not sent
     return HTTPException(
         status_code=error.status.http,
         detail={"message": error.message, "membrane": {"reason": error.reason, "detail": error.detail}},
-        headers={"x-should-retry": "true" if error.reason in _WORTH_A_RETRY else "false"},
+        headers={"x-should-retry": "true" if again else "false"},
     )
 
 
 @contextmanager
-def refusing() -> Iterator[None]:
+def refusing(*, sent: bool = False) -> Iterator[None]:
     """Answers the contract's errors that are raised inside."""
     try:
         yield
     except ContextError as error:
-        raise refusal(error) from error
+        raise refusal(error, sent=sent) from error

@@ -109,6 +109,28 @@ def test_what_cannot_be_counted_is_refused(upstream: Upstream, ask: Asker, conte
 
 
 @pytest.mark.parametrize(
+    "wrong",
+    [
+        {"messages": "hello"},
+        {"messages": [7]},
+        {"messages": [{"role": 7}]},
+        {"messages": None},
+        {"max_tokens": "many"},
+        {"max_completion_tokens": -1},
+        {"tools": 7},
+    ],
+)
+def test_a_request_without_form_is_refused(proxy: Proxy, upstream: Upstream, wrong: dict[str, Any]) -> None:
+    body = {"model": "wide", "messages": [{"role": "user", "content": "hello"}], **wrong}
+    answer = httpx.post(
+        f"{proxy.base}/v1/chat/completions", json=body, headers={"authorization": "Bearer sk-alice"}, timeout=60
+    )
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["error"]["provider_specific_fields"]["membrane"]["reason"] == "INVALID_ARGUMENT"
+    assert upstream.requests == []
+
+
+@pytest.mark.parametrize(
     ("path", "body"),
     [
         ("/v1/responses", {"model": "wide", "input": "hello"}),

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 from fastapi import HTTPException
 
-from mn_contract.errors import InvalidInput, UnmanagedCall
+from mn_contract.errors import DependencyUnavailable, InvalidInput, UnmanagedCall
 from mn_contract.invocations import State
 from mn_sdk.context_session import ContextSession, provider
 from mn_sdk.context_session.receipt import Receipt
 from mn_sdk.litellm_context import calls, gateway, models, routes, settings
+from mn_sdk.litellm_context.refusals import refusal
 
 KEY = SimpleNamespace(
     metadata={"membrane_principal": "alice", "membrane_jobs": "pricing"}, team_metadata=None, team_id=None
@@ -51,15 +52,16 @@ def answer() -> Any:
 
 
 class Streamed:
-    """A stream of litellm's: `chunks` are what the provider sent."""
+    """A stream of litellm's, with its usage at the end: `chunks` are what the provider sent."""
 
     def __init__(self) -> None:
         self.chunks = provider.chunks_of(answer())
 
     async def __aiter__(self) -> AsyncIterator[Any]:
-        for chunk in self.chunks:
-            yield chunk.model_copy(update={"choices": []})
-            yield chunk
+        (end,) = self.chunks
+        yield end.model_copy(update={"choices": [end.choices[0].model_copy(update={"finish_reason": None})]})
+        yield end
+        yield end.model_copy(update={"choices": []})
 
 
 async def admitted(hooks: gateway.Gateway, data: dict[str, Any]) -> dict[str, Any]:
@@ -167,6 +169,23 @@ async def test_a_stored_answer_is_never_sent_as_a_request(hooks: gateway.Gateway
         await hooks.async_pre_call_deployment_hook({**again, "mock_response": None}, "acompletion")
     replayed = await hooks.async_post_call_success_hook(again, KEY, answer())
     assert replayed.usage.prompt_tokens == 10
+
+
+async def test_what_was_sent_is_not_worth_a_retry() -> None:
+    """Invariant 10: the same request again would be another call."""
+    away = DependencyUnavailable("the journal cannot be written", dependency="journal")
+    assert refusal(away).headers == {"x-should-retry": "true"}
+    assert refusal(away, sent=True).headers == {"x-should-retry": "false"}
+
+
+async def test_a_stream_asks_for_its_usage_and_shows_it_to_those_who_do(hooks: gateway.Gateway) -> None:
+    for shown, options in ((False, {}), (True, {"stream_options": {"include_usage": True}})):
+        data = await admitted(hooks, {**request(name=f"shown-{shown}"), "stream": True, **options})
+        sent = await hooks.async_pre_call_deployment_hook({**data, "model": "openai/gpt-4o"}, "acompletion")
+        assert sent is not None
+        assert sent["stream_options"] == {"include_usage": True}
+        stream = hooks.async_post_call_streaming_iterator_hook(KEY, Streamed(), data)
+        assert [bool(chunk.choices) async for chunk in stream] == [True, True, False][: 3 if shown else 2]
 
 
 async def test_many_requests_of_one_name_are_one_send(hooks: gateway.Gateway) -> None:
