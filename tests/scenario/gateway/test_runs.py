@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import openai
@@ -126,6 +129,42 @@ def test_a_call_is_sent_once_whatever_becomes_of_it(
     assert session.receipt("once").state is state
 
 
+def test_a_name_that_is_in_flight_is_not_sent_again(upstream: Upstream, ask: Asker) -> None:
+    received, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        received.set()
+        go_on.wait(30)
+
+    upstream.hold = hold
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(ask, membrane={"name": "raced"})
+        assert received.wait(30)
+        with pytest.raises(openai.ConflictError) as refused:
+            ask(membrane={"name": "raced"}, retries=0)
+        go_on.set()
+        assert first.result(30).parse().choices[0].message.content == "yes"
+    assert told(refused)["reason"] == "IN_FLIGHT"
+    assert len(upstream.requests) == 1
+
+
+def test_a_client_that_leaves_a_stream_leaves_an_unknown_call(
+    session: ContextSession, upstream: Upstream, ask: Asker
+) -> None:
+    go_on = threading.Event()
+    at_once = iter([True] * 3)
+    upstream.events = events(*PIECES)
+    upstream.between = lambda: None if next(at_once, False) else go_on.wait(30) and None
+    stream = ask(membrane={"name": "left"}, stream=True).parse()
+    next(stream)
+    stream.close()
+    until = time.monotonic() + 30
+    while session.receipt("left").state is State.DISPATCHED and time.monotonic() < until:
+        time.sleep(0.05)
+    go_on.set()
+    assert session.receipt("left").state is State.AMBIGUOUS
+
+
 def test_calls_of_a_run_are_counted(upstream: Upstream, ask: Asker) -> None:
     ask(model="rationed", membrane={})
     with pytest.raises(openai.RateLimitError) as spent:
@@ -210,7 +249,7 @@ def test_an_engine_that_is_away_is_unavailable(engine: Served, upstream: Upstrea
     engine.stop()
     try:
         with pytest.raises(openai.InternalServerError) as away:
-            ask(membrane={}, timeout=60)
+            ask(membrane={}, retries=0)
     finally:
         engine.start()
     assert (away.value.status_code, told(away)["reason"]) == (503, "UNAVAILABLE")
