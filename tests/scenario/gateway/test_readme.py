@@ -27,7 +27,7 @@ def test_the_clients_example_prints_the_answer_or_the_ledger(
 ) -> None:
     run(proxy, "word " * 3000)
     refused = capsys.readouterr().out
-    assert refused.startswith("413 NEEDS_PARTITION")
+    assert refused.startswith("NEEDS_PARTITION")
     assert "messages[1]" in refused
     assert "carry_forward" in refused
     assert upstream.requests == []
