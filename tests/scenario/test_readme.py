@@ -16,8 +16,10 @@ from tests.scenario.session.upstream import Upstream, completion
 README = Path(__file__).parents[2] / "README.md"
 
 
-def examples(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+def blocks(language: str, about: str) -> list[str]:
+    """The README's blocks of a language that hold a word."""
+    found = re.findall(rf"```{language}\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    return [block for block in found if about in block]
 
 
 def test_the_embedding_example_runs(
@@ -26,7 +28,7 @@ def test_the_embedding_example_runs(
     """Its constraint, both sides of the price and the answer come back."""
     monkeypatch.delenv("MN_CONTEXT_ADDR", raising=False)
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    code = examples("python")[0]
+    (code,) = blocks("python", "ContextSession(")
     stand_in = StandIn(tmp_path / "ledger.jsonl", lambda decision: None)
     monkeypatch.setenv("OPENAI_API_BASE", stand_in.url)
     monkeypatch.setenv("OPENAI_API_KEY", "stand-in")
@@ -48,10 +50,11 @@ def test_the_decision_that_is_kept_as_a_file_is_asked_once(tmp_path: Path, monke
     upstream.body = completion('{"price": 10.5}')
     for name, value in {"MODEL": "openai/gpt-4o", "API_BASE": upstream.base, "API_KEY": "none"}.items():
         monkeypatch.setenv(f"MN_LLM_{name}", value)
+    (example,) = blocks("python", "durable_json_decision")
     names = {"ContextPolicy": ContextPolicy, "schema": {"type": "object"}, "validate": lambda schema, value: None}
     try:
         for _ in range(2):
-            exec(compile(examples("python")[1], str(README), "exec"), names)
+            exec(compile(example, str(README), "exec"), names)
     finally:
         upstream.close()
     assert names["value"] == {"price": 10.5}
@@ -59,7 +62,7 @@ def test_the_decision_that_is_kept_as_a_file_is_asked_once(tmp_path: Path, monke
 
 
 def test_the_tokens_file_is_read(tmp_path: Path) -> None:
-    text = examples("yaml")[0]
+    (text,) = blocks("yaml", "principal: alice")
     (named,) = re.findall(r"printf %s (\S+) \| sha256sum", text)
     file = tmp_path / "tokens.yaml"
     file.write_text(text)

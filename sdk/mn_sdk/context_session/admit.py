@@ -36,6 +36,11 @@ class Compile(Protocol):
         verified once it is chosen. Raises NeedsPartition."""
 
 
+def no_packet(budget_bytes: int, *, named: bool = True) -> packet_pb2.Packet:
+    """A Compile for requests that stay as they are: nothing is recalled or required."""
+    return packet_pb2.Packet()
+
+
 Counter = Callable[[Mapping[str, Any], str], Count]
 """Counts a complete request for a model."""
 

@@ -13,6 +13,7 @@ from mn_sdk.client import ArtifactRef
 from mn_sdk.context_session import provider
 from mn_sdk.context_session.capacity import Capacity
 from mn_sdk.context_session.policy import ContextPolicy
+from mn_sdk.context_session.receipt import Receipt
 from mn_sdk.context_session.session import ContextSession
 from mn_sdk.context_session.turn import Turn
 
@@ -79,6 +80,10 @@ class AsyncContextSession:
     async def has_durable_response(self, name: str) -> bool:
         """See ContextSession.has_durable_response."""
         return await asyncio.to_thread(self.session.has_durable_response, name)
+
+    async def receipt(self, name: str) -> Receipt:
+        """See ContextSession.receipt."""
+        return await asyncio.to_thread(self.session.receipt, name)
 
     async def memory_action(self, action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """See ContextSession.memory_action."""

@@ -83,7 +83,7 @@ def read_call(arguments: Mapping[str, Any], *, response_format: Any) -> ModelCal
         if given.pop(name, None):  # what is off is not sent either: litellm may take even that for a wish
             raise InvalidInput(f"{name} cannot be used in a managed call: {why}", field=name)
     _check_model(given.get("model"))
-    _check_sizes(given)
+    check_sizes(given)
     _check_stream(given)
     _check_body(given.get("extra_body", {}))
     asked = {name: value for name, value in given.items() if name not in STEERING}
@@ -103,7 +103,8 @@ def _check_model(model: Any) -> None:
         raise InvalidInput("a call names its model", field="model")
 
 
-def _check_sizes(given: Mapping[str, Any]) -> None:
+def check_sizes(given: Mapping[str, Any]) -> None:
+    """Raises InvalidInput where the output or the time that a call allows is no size."""
     for name in _OUTPUT:
         value = given.get(name, 1)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:

@@ -10,22 +10,18 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from mn_contract.canonical import encoded
+from mn_sdk.context_session.admit import Counter as CountRequest
 from mn_sdk.context_session.journal.notes import Notes
 from mn_sdk.environment import COUNTER_FACTORY, token_counter_factory
 from mn_sdk.scope import SessionScope
-from mn_tokens import Calibration, Count, Counter, ExactCounter, calibration_of
+from mn_tokens import Calibration, Count, Counter, Drift, ExactCounter, calibration_of
 from mn_tokens.exact import loaded
 
 _KIND: Final = "calibration"
 _NAME: Final = "models"
-
-
-class _Counts(Protocol):
-    def count(self, request: Mapping[str, Any], *, model: str) -> Count:
-        """The tokens of a complete request."""
 
 
 def counting(notes: Notes, scope: SessionScope) -> Counting:
@@ -33,45 +29,60 @@ def counting(notes: Notes, scope: SessionScope) -> Counting:
     that cannot be made."""
     kept = notes.get(_KIND, _NAME)
     calibration = Calibration() if kept is None else calibration_of(json.loads(kept))
-    return Counting(_counter(scope), calibration, notes)
+    return Counting(_counter(scope), _Learned(calibration, notes))
 
 
 class Counting:
     """Counts requests, and learns. Thread-safe."""
 
-    def __init__(self, counter: _Counts, calibration: Calibration, notes: Notes) -> None:
+    def __init__(self, counter: CountRequest, learned: _Learned) -> None:
         self._counter = counter
-        self._calibration = calibration
-        self._notes = notes
-        self._lock = threading.Lock()
+        self._learned = learned
+
+    def by(self, counter: CountRequest) -> Counting:
+        """What counts by another counter and shares what is learned."""
+        return Counting(counter, self._learned)
 
     def count(self, request: Mapping[str, Any], model: str) -> Count:
         """The tokens of a complete request, with the margin that the model has shown to need."""
-        return self._calibration.applied(self._counter.count(request, model=model), model=model)
+        return self._learned.calibration.applied(self._counter(request, model), model=model)
 
     def observed(self, count: Count, model: str, usage: Mapping[str, int]) -> str:
         """Learns from what was billed for a request that was counted as `count`: how the model drifted, or nothing."""
         billed = usage.get("prompt_tokens")
-        if not billed:
+        drift = self._learned.observe(count, model, billed) if billed else None
+        if drift is None:
             return ""
-        with self._lock:
-            self._calibration, drift = self._calibration.observed(count, model=model, billed=billed)
-            if drift is None:
-                return ""
-            self._notes.put(_KIND, _NAME, encoded(self._calibration.document()))
         import logging
 
         logging.getLogger("mn_sdk.context_session").warning("%s", drift)
         return str(drift)
 
 
-def _counter(scope: SessionScope) -> _Counts:
+class _Learned:
+    """What was learned, kept under the session's root where it matters: when a margin has become wider."""
+
+    def __init__(self, calibration: Calibration, notes: Notes) -> None:
+        self.calibration = calibration
+        self._notes = notes
+        self._lock = threading.Lock()
+
+    def observe(self, count: Count, model: str, billed: int) -> Drift | None:
+        with self._lock:
+            self.calibration, drift = self.calibration.observed(count, model=model, billed=billed)
+            if drift is not None:
+                self._notes.put(_KIND, _NAME, encoded(self.calibration.document()))
+            return drift
+
+
+def _counter(scope: SessionScope) -> CountRequest:
     factory = token_counter_factory()
-    if factory is None:
-        return Counter()
-    return ExactCounter(
-        counter=loaded(factory, COUNTER_FACTORY),
-        scope={"job_id": scope.job_id, "run_id": scope.run_id},
-        principal=scope.principal,
-        name=factory,
-    )
+    counter: Counter | ExactCounter = Counter()
+    if factory is not None:
+        counter = ExactCounter(
+            counter=loaded(factory, COUNTER_FACTORY),
+            scope={"job_id": scope.job_id, "run_id": scope.run_id},
+            principal=scope.principal,
+            name=factory,
+        )
+    return lambda request, model: counter.count(request, model=model)

@@ -31,6 +31,10 @@ class Turning:
     """The durable cursor that its rotation goes by; empty for none."""
     as_of: Timestamp | None = None
     """Where set, what held at this time is recalled."""
+    recall: bool = True
+    """Whether records are recalled for it; without, the request stays as the caller wrote it."""
+    write_back: bool = True
+    """Whether the response becomes a record."""
 
     def identity(self) -> dict[str, Any]:
         """What of it belongs to the call's fingerprint."""
@@ -41,6 +45,7 @@ class Turning:
             "required_refs": list(self.required_refs),
             "required_fields": None if self.required_fields is None else sorted(self.required_fields),
             **({} if self.as_of is None else {"as_of": self.as_of.ToJsonString()}),
+            **({} if self.recall else {"recall": False}),
         }
 
     def message(self, required: tuple[str, ...]) -> packet_pb2.Decision:

@@ -19,7 +19,7 @@ from mn_contract.invocations import REPLAYABLE, Attempt, ambiguous
 from mn_contract.limits import LEASE_MS_MAX, RESPONSE_BYTES_MAX
 from mn_sdk.client import WorkingMemoryClient
 from mn_sdk.context_session import explaining, provider, seen
-from mn_sdk.context_session.admit import Admission, Admitted
+from mn_sdk.context_session.admit import Admission, Admitted, no_packet
 from mn_sdk.context_session.assemble import Form, read_form
 from mn_sdk.context_session.call import ModelCall
 from mn_sdk.context_session.capacity import Capacity, capacity_of
@@ -79,7 +79,7 @@ class Dispatcher:
     def prepare(self, turning: Turning, call: ModelCall) -> Ready | Settled:
         """A request that may leave now, or the stored response of an earlier one. Nothing has left when this raises."""
         self.lifetime.check()
-        form = read_form(call.asked["messages"], turning.required_fields)
+        form = _form(turning, call)
         attempt = self.journal.invocations.begin(
             turning.name,
             fingerprint=self._fingerprint(turning, call),
@@ -89,10 +89,10 @@ class Dispatcher:
         if attempt.state in REPLAYABLE:
             return self._replayed(attempt, turning)
         try:
-            admitted, packet_note, verified = self._admit(turning, call, form)
+            admitted, packet_notes, verified = self._admit(turning, call, form)
             request = admitted.call.encoded()
             report = _report(turning, attempt, admitted, verified, self.policy, request_sha256=digest(request))
-            self.journal.notes.put_all([packet_note, seen.request_note(request), seen.report_note(attempt, report)])
+            self.journal.notes.put_all([*packet_notes, seen.request_note(request), seen.report_note(attempt, report)])
             self.lifetime.check()
             self.closing.check()
             attempt = self.journal.invocations.dispatch(
@@ -147,19 +147,20 @@ class Dispatcher:
         if not attempt.usable or attempt.response is None:
             raise _unusable(attempt)
         response = provider.restore(attempt.response)
-        kept = seen.report_of(self.journal.notes, attempt)
-        report = TurnReport(name=turning.name, attempt=attempt.attempt) if kept is None else kept
+        report = seen.report_of(self.journal.notes, attempt)
         return Settled(response=response, report=self._answered(report, attempt, turning), replayed=True)
 
     def _answered(self, report: TurnReport, attempt: Attempt, turning: Turning) -> TurnReport:
-        """The report of an attempt whose response is durable, written back here."""
-        outstanding = write_back(
-            attempt,
-            turning.topics,
-            invocations=self.journal.invocations,
-            recorder=self.recorder,
-            scope=self.scope,
-        )
+        """The report of an attempt whose response is durable, written back here where the turn wants it."""
+        outstanding = ""
+        if turning.write_back:
+            outstanding = write_back(
+                attempt,
+                turning.topics,
+                invocations=self.journal.invocations,
+                recorder=self.recorder,
+                scope=self.scope,
+            )
         return report.answered(usage=provider.usage_of(attempt.response or b"{}"), written_back=outstanding)
 
     def _fingerprint(self, turning: Turning, call: ModelCall) -> str:
@@ -169,16 +170,16 @@ class Dispatcher:
 
     def capacity(self, turning: Turning, call: ModelCall) -> Capacity:
         """What fits of a call, as it would be admitted now; nothing is claimed or sent."""
-        form = read_form(call.asked["messages"], turning.required_fields)
-        return capacity_of(self._admission(turning, call, form, {}))
+        return capacity_of(self._admission(turning, call, _form(turning, call), {}))
 
-    def _admit(self, turning: Turning, call: ModelCall, form: Form) -> tuple[Admitted, Note, int]:
-        """The call that fits, what its packet was built from, and how many source ranges of it were checked: all of
-        them, once it is known."""
+    def _admit(self, turning: Turning, call: ModelCall, form: Form) -> tuple[Admitted, list[Note], int]:
+        """The call that fits, notes of what its packet was built from, and how many source ranges of it were checked:
+        all of them, once it is known."""
         asked: dict[str, packet_pb2.CompileRequest] = {}
         admitted = self._admission(turning, call, form, asked).admit()
-        note = explaining.note(admitted.packet, asked[admitted.packet.digest], self.scope.roles)
-        return admitted, note, verify(self.client, [item.card for item in admitted.packet.items])
+        packet = admitted.packet
+        notes = [explaining.note(packet, asked[packet.digest], self.scope.roles)] if turning.recall else []
+        return admitted, notes, verify(self.client, [item.card for item in packet.items])
 
     def _admission(
         self, turning: Turning, call: ModelCall, form: Form, asked: dict[str, packet_pb2.CompileRequest]
@@ -200,7 +201,13 @@ class Dispatcher:
             asked[packet.digest] = request
             return packet
 
-        return Admission(policy=self.policy, call=call, form=form, compile=compile_packet, counter=self.counting.count)
+        return Admission(
+            policy=self.policy,
+            call=call,
+            form=form,
+            compile=compile_packet if turning.recall else no_packet,
+            counter=self.counting.count,
+        )
 
     def _calls_max(self, turning: Turning) -> int | None:
         if self.policy.max_calls is None:
@@ -260,6 +267,11 @@ def _report(
         ranges_verified=verified,
         rounds=admitted.rounds,
     )
+
+
+def _form(turning: Turning, call: ModelCall) -> Form:
+    messages = call.asked["messages"]
+    return read_form(messages, turning.required_fields) if turning.recall else Form(history=messages)
 
 
 def _unusable(attempt: Attempt, **detail: Any) -> UnusableResponse:

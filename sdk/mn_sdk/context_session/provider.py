@@ -103,7 +103,7 @@ def send(arguments: Mapping[str, Any]) -> Outcome | Flowing:
     exchange = Exchange(arguments["timeout"])
     try:
         with recording(exchange):
-            response = interception.original_completion(**_sent(arguments), logger_fn=exchange.on_log)
+            response = interception.original_completion(**asking_usage(arguments), logger_fn=exchange.on_log)
         return _received(response, exchange, arguments)
     except BaseException as error:  # noqa: BLE001 - an interrupt, too, leaves a call whose outcome must be journaled
         return judge(error, exchange)
@@ -120,7 +120,7 @@ async def asend(arguments: Mapping[str, Any]) -> Outcome | Flowing:
     try:
         with recording(exchange):
             async with asyncio.timeout(exchange.left):
-                response = await interception.original_acompletion(**_sent(arguments), logger_fn=exchange.on_log)
+                response = await interception.original_acompletion(**asking_usage(arguments), logger_fn=exchange.on_log)
         return _received(response, exchange, arguments)
     except BaseException as error:  # noqa: BLE001 - as in `send`; cancellation arrives this way
         return judge(error, exchange)
@@ -160,7 +160,7 @@ class Flowing:
         if not finished:
             cut = EOFError("the stream ended without a finish_reason")
             return Unknown(cut, f"{cut} ({self._exchange.describe()})")
-        return _built(stream.chunks, self._messages, self._exchange)
+        return built(stream.chunks, self._messages, self._exchange)
 
     def close(self) -> None:
         """See Flow."""
@@ -174,7 +174,7 @@ class Flowing:
         return bool(chunk.choices) or self._shows_usage
 
 
-def _built(chunks: list[Any], messages: Any, exchange: Exchange) -> Outcome:
+def built(chunks: list[Any], messages: Any, exchange: Exchange) -> Outcome:
     """The answer that chunks add up to. Usage that the provider did not report is left out: litellm makes it up."""
     litellm = load()
     try:
@@ -184,10 +184,10 @@ def _built(chunks: list[Any], messages: Any, exchange: Exchange) -> Outcome:
         return Unusable(encoded(parts, "response"), error)
     if response is not None and not any(getattr(chunk, "usage", None) for chunk in chunks):
         del response.usage
-    return _answered(response, exchange)
+    return answered(response, exchange)
 
 
-def _sent(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+def asking_usage(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """The arguments as they are sent. A stream is asked for its usage wherever that is known to be understood."""
     if not arguments.get("stream"):
         return arguments
@@ -201,7 +201,7 @@ def _sent(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
 def _received(response: Any, exchange: Exchange, arguments: Mapping[str, Any]) -> Outcome | Flowing:
     if isinstance(response, load().CustomStreamWrapper):
         return Flowing(response, exchange, arguments)
-    return _answered(response, exchange)
+    return answered(response, exchange)
 
 
 def chunks_of(response: Any) -> list[Any]:
@@ -209,6 +209,13 @@ def chunks_of(response: Any) -> list[Any]:
     from litellm.llms.base_llm.base_model_iterator import convert_model_response_to_streaming
 
     return [convert_model_response_to_streaming(response)]
+
+
+def unbilled(response: Any) -> Any:
+    """A copy of a whole response that says nothing was billed for it."""
+    copied = response.model_copy()
+    copied.usage = load().Usage(prompt_tokens=0, completion_tokens=0, total_tokens=0)
+    return copied
 
 
 def restore(stored: bytes) -> Any:
@@ -266,7 +273,8 @@ def usage_of(stored: bytes) -> dict[str, int]:
     return {name: usage[name] for name in names if isinstance(usage.get(name), int)}
 
 
-def _answered(response: Any, exchange: Exchange) -> Outcome:
+def answered(response: Any, exchange: Exchange) -> Outcome:
+    """A whole answer: usable where it is a chat completion."""
     try:
         return Answered(stored_form(response), response)
     except InvalidInput as error:

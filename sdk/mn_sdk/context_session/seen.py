@@ -46,23 +46,28 @@ def request_note(request: bytes) -> Note:
     return _REQUEST, digest(request), zlib.compress(request, _FAST)
 
 
-def report_of(notes: Notes, attempt: Attempt) -> TurnReport | None:
-    """The report of an attempt; None where it was made under another root."""
+def report_of(notes: Notes, attempt: Attempt) -> TurnReport:
+    """What was kept when the attempt was admitted; its name alone where it was admitted under another root."""
     kept = notes.get(_REPORT, _name(attempt))
-    return None if kept is None else TurnReport.decode(kept)
+    return TurnReport(name=attempt.name, attempt=attempt.attempt) if kept is None else TurnReport.decode(kept)
 
 
 def seen(notes: Notes, attempt: Attempt) -> Seen:
     """What the model saw in an attempt. Raises NotFound where nothing of it was kept under this root, SourceMismatch
     where what was kept is not what was sent."""
-    report = report_of(notes, attempt)
     kept = notes.get(_REQUEST, attempt.request_sha256)
-    if report is None or kept is None:
+    if kept is None:
         raise NotFound("nothing is kept of this call's request under this root; was it made under another one?")
     request = json.loads(zlib.decompress(kept))
     if digest(request) != attempt.request_sha256:
         raise SourceMismatch("the kept request is not what was sent; it was not used", name=attempt.name)
-    return Seen(attempt=attempt.attempt, state=attempt.state, report=report, request=request, response=attempt.response)
+    return Seen(
+        attempt=attempt.attempt,
+        state=attempt.state,
+        report=report_of(notes, attempt),
+        request=request,
+        response=attempt.response,
+    )
 
 
 def _name(attempt: Attempt) -> str:

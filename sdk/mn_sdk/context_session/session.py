@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     # What a model call takes is loaded by the first turn: importing the session stays cheap.
     from mn_sdk.context_session.capacity import Capacity
     from mn_sdk.context_session.dispatch import Dispatcher
+    from mn_sdk.context_session.receipt import Receipt
     from mn_sdk.context_session.seen import Seen
     from mn_sdk.context_session.turn import Turn
 
@@ -227,7 +228,7 @@ class ContextSession:
             rotation=rotation,
             as_of=as_of,
         )
-        return Turn(self._dispatcher, turning)
+        return Turn(self.dispatcher, turning)
 
     def complete(self, name: str, *, model: str, messages: Sequence[Any], **arguments: Any) -> Any:
         """One managed call without an ambient turn; arguments of `turn` and of litellm.completion side by side."""
@@ -269,7 +270,7 @@ class ContextSession:
             as_of=as_of,
         )
         with self._closing.under_way():
-            return self._dispatcher.capacity(turning, read_arguments(request))
+            return self.dispatcher.capacity(turning, read_arguments(request))
 
     def reconcile(self, name: str, *, response: Any = None, not_executed: bool = False, evidence: str = "") -> Attempt:
         """Settles a call whose outcome was unknown: with the response that was found, or as not executed.
@@ -306,6 +307,17 @@ class ContextSession:
             if found is None:
                 raise NotFound("there is no such call, or no such attempt of it")
             return seen(self.journal.notes, found)
+
+    def receipt(self, name: str) -> Receipt:
+        """What became of the newest call of this name: its state, its usage (reported or estimated), its report.
+
+        Raises NotFound.
+        """
+        check_id(name, "name")
+        from mn_sdk.context_session.receipt import receipt_of
+
+        with self._closing.under_way():
+            return receipt_of(self.journal, name)
 
     def memory_action(self, action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """`recall_memory` or `read_memory`, as a model asks for it: read-only and bounded. Raises InvalidInput."""
@@ -364,7 +376,8 @@ class ContextSession:
         self._client.close()
 
     @functools.cached_property
-    def _dispatcher(self) -> Dispatcher:
+    def dispatcher(self) -> Dispatcher:
+        """What dispatches the session's calls; for what sends them by other means than a turn."""
         from mn_sdk.context_session.counting import counting
         from mn_sdk.context_session.dispatch import Dispatcher
 

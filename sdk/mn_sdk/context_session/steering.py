@@ -35,6 +35,12 @@ _MODEL: Final = "the request was counted for one model; name another as `model`,
 _LATER: Final = "it would be added after the request was counted; put its text into the messages"
 _FORM: Final = "a managed call is one chat completion; call litellm.completion or litellm.acompletion as they are"
 
+ADDING: Final[Mapping[str, str]] = dict.fromkeys(
+    ("prompt_id", "vector_store_ids", "knowledge_bases", "litellm_system_prompt", "roles", "custom_prompt_dict",
+     "initial_prompt_value", "final_prompt_value", "bos_token", "eos_token", "ensure_alternating_roles",
+     "user_continue_message", "assistant_continue_message"), _LATER)  # fmt: skip
+"""Arguments by which litellm adds text to a request, and why that is refused."""
+
 REFUSED: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         ("fallbacks", "default_fallbacks", "context_window_fallbacks", "context_window_fallback_dict",
@@ -43,10 +49,7 @@ REFUSED: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         ("models", "model_list", "deployments", "deployment_id", "model_alias_map", "litellm_params",
          "fastest_response"), _MODEL),
-    **dict.fromkeys(
-        ("prompt_id", "vector_store_ids", "knowledge_bases", "litellm_system_prompt", "roles", "custom_prompt_dict",
-         "initial_prompt_value", "final_prompt_value", "bos_token", "eos_token", "ensure_alternating_roles",
-         "user_continue_message", "assistant_continue_message"), _LATER),
+    **ADDING,
     **dict.fromkeys(("acompletion", "async_call", "text_completion", "atext_completion"), _FORM),
 }  # fmt: skip
 """Arguments that a managed call cannot have (unless they are off or empty), and why."""

@@ -54,6 +54,16 @@ class Exchange:
         self._lock = threading.Lock()
         self._addresses: set[str] = set()
         self._called = False
+        self._closed = False
+
+    def close(self) -> None:
+        """Ends the watching of every context that watches it. Idempotent."""
+        self._closed = True
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is watched no more."""
+        return self._closed
 
     def calling(self) -> None:
         """litellm calls a model within the dispatch. Raises UnmanagedCall where one was called before."""
@@ -109,6 +119,19 @@ def recording(exchange: Exchange) -> Iterator[None]:
         _current.reset(token)
 
 
+def watch(exchange: Exchange) -> None:
+    """Watches what this context and its copies send from now on, until the exchange is closed: for a dispatch that ends
+    in another context than it began in."""
+    _tap()
+    _current.set(exchange)
+
+
+def watched() -> Exchange | None:
+    """The exchange that this context's requests belong to."""
+    exchange = _current.get()
+    return None if exchange is None or exchange.closed else exchange
+
+
 def dispatching() -> bool:
     """Whether this context is in a dispatch."""
     return _current.get() is not None
@@ -118,7 +141,7 @@ def dispatching() -> bool:
 def within_dispatch(logger: Any) -> Iterator[None]:
     """Around a model call of litellm's that no turn manages; `logger` is its `logger_fn`. Raises UnmanagedCall for the
     second one in a dispatch."""
-    exchange = _current.get() or _owner(logger)
+    exchange = watched() or _owner(logger)
     if exchange is None or _calling.get() is exchange:
         yield
         return
@@ -150,7 +173,7 @@ def _tap() -> None:
 def _sync(send: Any) -> Any:
     @functools.wraps(send)
     def tapped(client: Any, request: Any, **options: Any) -> Any:
-        exchange = _current.get()
+        exchange = watched()
         if exchange is None:
             return send(client, request, **options)
         exchange.sending(request)
@@ -208,7 +231,7 @@ def _in_time(
 def _async(send: Any) -> Any:
     @functools.wraps(send)
     async def tapped(client: Any, request: Any, **options: Any) -> Any:
-        exchange = _current.get()
+        exchange = watched()
         if exchange is None:
             return await send(client, request, **options)
         exchange.sending(request)

@@ -85,9 +85,7 @@ PATH: Final = (
         state=State.PREPARED,
         sent=False,
     ),
-    Point(
-        label="after the report", death=After(called=f"{_NOTES}.put_all"), state=State.PREPARED, sent=False
-    ),
+    Point(label="after the report", death=After(called=f"{_NOTES}.put_all"), state=State.PREPARED, sent=False),
     Point(label="before the dispatch", death=Before(called=f"{_JOURNAL}.dispatch"), state=State.PREPARED, sent=False),
     Point(label="after the dispatch", death=After(called=f"{_JOURNAL}.dispatch"), state=State.DISPATCHED, sent=False),
     Point(

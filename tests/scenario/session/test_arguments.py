@@ -80,6 +80,7 @@ def _calls() -> dict[str, Call]:
     for field in ("name", "response", "not_executed", "evidence"):
         add("reconcile", field, name="n", response="yes", evidence="seen")
     add("has_durable_response", "name")
+    add("receipt", "name")
     for field in ("action", "arguments"):
         add("memory_action", field, action="recall_memory", arguments={})
     for action, fields in (

@@ -61,6 +61,7 @@ def test_a_session_that_clears_its_run_leaves_nothing_after_compacting(
     for session_ in (session, other):
         for act in (
             lambda s=session_: s.has_durable_response("SECRET-turn"),
+            lambda s=session_: s.receipt("SECRET-turn"),
             lambda s=session_: s.complete("SECRET-turn", messages=MESSAGES, focus="brackets", **upstream.arguments),
             lambda s=session_: s.journal.invocations.newest("SECRET-turn"),
             lambda s=session_: s.reconcile("SECRET-turn", response="SECRET", evidence="e"),

@@ -71,16 +71,7 @@ class Upstream:
     `body`, from which on the answer comes slowly, byte by byte."""
 
     def __init__(self) -> None:
-        self.status = 200
-        self.headers: dict[str, str] = {}
-        self.body = completion()
-        self.events: list[bytes] = []
-        self.between: Callable[[], None] = lambda: None
-        self.cut = False
-        self.reset = False
-        self.trickle = ""
-        self.hold: Callable[[], None] = lambda: None
-        self.requests: list[dict[str, Any]] = []
+        self.fresh()
         upstream = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -97,6 +88,19 @@ class Upstream:
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         self._thread.start()
         self.base = f"http://127.0.0.1:{self._server.server_port}/v1"
+
+    def fresh(self) -> None:
+        """Answers as it did at first, and remembers nothing."""
+        self.status = 200
+        self.headers: dict[str, str] = {}
+        self.body = completion()
+        self.events: list[bytes] = []
+        self.between: Callable[[], None] = lambda: None
+        self.cut = False
+        self.reset = False
+        self.trickle = ""
+        self.hold: Callable[[], None] = lambda: None
+        self.requests: list[dict[str, Any]] = []
 
     def close(self) -> None:
         self._server.shutdown()

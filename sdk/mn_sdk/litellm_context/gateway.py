@@ -1,0 +1,259 @@
+"""The proxy's hooks. Each fails closed: what cannot be decided is refused, with a typed error, and nothing is sent.
+
+Before routing a request is counted against what its model name may stand for, and one that names a run is prepared.
+Before each send it is counted again, for the deployment that was picked, with what the proxy has made of it since. When
+an answer, or the end of a stream, is there, it is durable before the client has the last of it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any, Final
+
+from fastapi import HTTPException
+from litellm.integrations.custom_logger import CustomLogger
+from litellm.router import Router
+from litellm.types.utils import all_litellm_params
+
+from mn_contract.errors import ContextError, DependencyUnavailable, InvalidInput
+from mn_sdk.context_session.admit import Admission, no_packet
+from mn_sdk.context_session.assemble import Form
+from mn_sdk.context_session.call import ModelCall, check_sizes, read_call
+from mn_sdk.context_session.steering import ADDING, PRIVATE, REFUSED, STEERING
+from mn_sdk.context_session.threads import in_thread
+from mn_sdk.context_session.wiretap import watched
+from mn_sdk.litellm_context.calls import LEFT, SILENT, Call, Calls, begin, told_of
+from mn_sdk.litellm_context.models import Target, most, narrowest, target_of, targets_of
+from mn_sdk.litellm_context.refusals import refusal, refusing
+from mn_sdk.litellm_context.routes import ADMITTED, is_admitted
+from mn_sdk.litellm_context.scopes import read_scope, read_wish
+from mn_sdk.litellm_context.sessions import Sessions
+from mn_sdk.litellm_context.settings import Settings
+from mn_tokens import check_request
+
+_PROXYS: Final = frozenset({
+    *all_litellm_params, "call_type", "deployment", "disable_fallbacks", "drop_params", "additional_drop_params",
+    "model_group", "policies", "router_settings_override", "standard_logging_object", "start_time", "user_config",
+})  # fmt: skip
+"""What litellm and its proxy keep to themselves, beside what steers a send; no provider gets it."""
+
+
+_READ: Final = STEERING.union(REFUSED, {"mock_response"})
+"""What is read, beside, of a call for a run: a mock's answer must not be replayed to a call without it."""
+
+_ONE_SEND: Final[Mapping[str, Any]] = {
+    "num_retries": 0,
+    "max_retries": 0,
+    "disable_fallbacks": True,
+    "cache": {"no-cache": True, "no-store": True},
+}
+"""What the proxy is told of a call for a run. The journal replays; a cache beside it would hide calls."""
+
+
+class Gateway(CustomLogger):
+    """The callback. One a process."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Raises DependencyUnavailable on a litellm whose proxy calls other hooks, or has another router."""
+        super().__init__()
+        known = all(hasattr(CustomLogger, name) for name in vars(Gateway) if name.startswith(("async_", "log_")))
+        if not (known and hasattr(Router, "registry")):
+            raise DependencyUnavailable(
+                "this version of litellm's proxy is not known; install one that this package was tested with",
+                dependency="litellm",
+            )
+        self._settings = settings
+        self._sessions = Sessions(settings.root)
+        self._calls = Calls()
+
+    async def async_pre_call_hook(
+        self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str
+    ) -> Any:
+        """Admits a request, or refuses it."""
+        with refusing():
+            metadata = data.get("metadata")
+            wished = metadata.pop("membrane", None) if isinstance(metadata, dict) else None
+            if not is_admitted(call_type, self._settings.passed):
+                if wished is not None:
+                    raise InvalidInput("only a chat completion can be made for a run", field="metadata.membrane")
+                return data
+            targets = await in_thread(self._targets, data, user_api_key_dict)
+            if wished is None:
+                await in_thread(_admit, data, targets)
+                return data
+            call = await in_thread(self._begin, wished, data, targets, user_api_key_dict, undo=Call.withdraw)
+            for forgotten in self._calls.add(call):
+                await in_thread(forgotten.abandoned, SILENT)
+        data["metadata"]["membrane"] = call.told()
+        data.update(call.arguments(), **_ONE_SEND)
+        return data
+
+    async def async_pre_call_deployment_hook(self, kwargs: dict[str, Any], call_type: Any) -> dict[str, Any] | None:
+        """Counts what is about to be sent, and sees to it that a call for a run is sent once, a stream with its
+        usage."""
+        if getattr(call_type, "value", call_type) not in ADMITTED:
+            return None
+        with refusing():
+            _check_nothing_is_added(kwargs)
+            call = self._calls.find(kwargs)
+            if call is None or call.replayed is None:
+                target = target_of(str(kwargs.get("model")), kwargs.get("model_info") or {}, self._settings.policy)
+                await in_thread(_admit, kwargs, [target])
+            return None if call is None else call.sending(kwargs)
+
+    def log_pre_api_call(self, model: Any, messages: Any, kwargs: Any) -> None:
+        """litellm's word that it is about to call a provider, by whatever client."""
+        exchange = watched()
+        if exchange is not None:
+            exchange.about_to_send = True
+
+    async def async_post_call_success_hook(self, data: dict[str, Any], user_api_key_dict: Any, response: Any) -> Any:
+        """Makes an answer durable. A stored one takes the place of the mock that the proxy was given."""
+        call = self._calls.take(data)
+        if call is None:
+            return None
+        with refusing(sent=True):
+            answer = await in_thread(call.answered, response)
+        return None if call.replayed is None else answer
+
+    async def async_post_call_failure_hook(
+        self,
+        request_data: dict[str, Any],
+        original_exception: Exception,
+        user_api_key_dict: Any,
+        traceback_str: str | None = None,
+    ) -> HTTPException | None:
+        """Makes durable what became of a call that failed. The client gets the provider's error where that says that
+        nothing was executed, else that nobody can tell."""
+        call = self._calls.take(request_data)
+        if call is None:
+            return None
+        try:
+            await in_thread(call.failed, original_exception)
+        except ContextError as error:
+            return refusal(error, sent=True)
+        except Exception as error:
+            if error is not original_exception:
+                raise
+        return None
+
+    async def async_post_call_response_headers_hook(
+        self,
+        data: dict[str, Any],
+        user_api_key_dict: Any,
+        response: Any,
+        request_headers: dict[str, str] | None = None,
+        litellm_call_info: dict[str, Any] | None = None,
+    ) -> dict[str, str] | None:
+        """Names the call, so that its receipt can be asked for; here, too, litellm's own stream is seen."""
+        call = self._calls.find(data)
+        if call is not None:
+            call.stream = response
+        told = told_of(data)
+        if not told:
+            return None
+        return {f"x-membrane-{name}": str(value) for name, value in told.items() if name != "call" and value != ""}
+
+    async def async_post_call_streaming_iterator_hook(
+        self, user_api_key_dict: Any, response: Any, request_data: dict[str, Any]
+    ) -> AsyncGenerator[Any, None]:
+        """Passes a stream on, and holds its end back until the whole of it is durable."""
+        call = self._calls.take(request_data)
+        if call is None:
+            async for chunk in response:
+                yield chunk
+            return
+        if call.stream is None:
+            call.stream = response
+        ending: list[Any] = []
+        try:
+            async for chunk in response:
+                if call.replayed is not None or not call.shows(chunk):
+                    continue
+                if ending or any(choice.finish_reason for choice in chunk.choices):
+                    ending.append(chunk)
+                else:
+                    yield chunk
+        except Exception as error:
+            with refusing(sent=True):
+                await in_thread(call.failed, error)
+            raise
+        except BaseException:
+            await in_thread(call.abandoned, LEFT)
+            raise
+        with refusing(sent=True):
+            if call.replayed is None:
+                await in_thread(call.streamed)
+            else:
+                ending = await in_thread(call.chunks)
+        for chunk in ending:
+            yield chunk
+
+    def close(self) -> None:
+        """Lets go of the runs that were served. Idempotent."""
+        self._sessions.close()
+
+    def _targets(self, data: Mapping[str, Any], key: Any) -> list[Target]:
+        return targets_of(data.get("model"), _deployments(data.get("model"), key.team_id), self._settings.policy)
+
+    def _begin(self, wished: Any, data: Mapping[str, Any], targets: Sequence[Target], key: Any) -> Call:
+        _check_one_send(data)
+        wish = read_wish(wished, f"gateway/{uuid.uuid4().hex}")
+        scope = read_scope(wish, key.metadata or {}, key.team_metadata or {})
+        call = read_call(_asked(data, keep=_READ), response_format=data.get("response_format"))
+        return begin(
+            self._sessions.of(scope),
+            wish,
+            call,
+            narrowest(targets, call.output_tokens),
+            lambda request, _: most(targets, request),
+        )
+
+
+def _admit(data: Mapping[str, Any], targets: Sequence[Target]) -> None:
+    """Raises NeedsPartition where a request does not fit as it is, InvalidInput where it cannot be counted."""
+    call = ModelCall(asked=_asked(data), steering={})
+    check_request(call.asked)
+    check_sizes(call.asked)
+    Admission(
+        policy=narrowest(targets, call.output_tokens),
+        call=call,
+        form=Form(history=call.asked["messages"]),
+        compile=no_packet,
+        counter=lambda request, _: most(targets, request),
+    ).admit()
+
+
+def _asked(data: Mapping[str, Any], keep: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """What of a request's data a provider gets, and what of `keep`."""
+    left = (_PROXYS | STEERING) - keep
+    return {
+        name: value
+        for name, value in data.items()
+        if value is not None and name not in left and not name.startswith(PRIVATE)
+    }
+
+
+def _check_one_send(data: Mapping[str, Any]) -> None:
+    """Raises InvalidInput for a request that the proxy would send to several models, or by a router of the client's."""
+    for name, several in (("model", "," in str(data.get("model"))), ("user_config", data.get("user_config"))):
+        if several:
+            raise InvalidInput(f"{name} cannot be that for a run: the request was counted for one model", field=name)
+
+
+def _check_nothing_is_added(request: Mapping[str, Any]) -> None:
+    """Raises InvalidInput where litellm would add text to a request that is about to be sent and was counted."""
+    for name, why in ADDING.items():
+        if request.get(name):
+            raise InvalidInput(f"{name} cannot be used where requests are admitted: {why}", field=name)
+
+
+def _deployments(model: Any, team_id: str | None) -> Sequence[Mapping[str, Any]]:
+    """The proxy's deployments behind a model name; none without its router, or for a name that it does not list."""
+    from litellm.proxy.proxy_server import llm_router
+
+    if llm_router is None or not isinstance(model, str):
+        return ()
+    found: Sequence[Mapping[str, Any]] = llm_router.registry().deployments(model, team_id=team_id) or ()
+    return found

@@ -1,0 +1,37 @@
+"""Errors as the proxy answers them: an HTTP status, a message, and the whole detail at one place of the body.
+
+The proxy writes `error.code` and `error.type` itself; what an HTTPException's detail holds it hands on under
+`error.provider_specific_fields`. There stands `membrane`: {reason, detail}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from fastapi import HTTPException
+
+from mn_contract.errors import ContextError
+
+_WORTH_A_RETRY: Final = frozenset({"UNAVAILABLE", "IN_FLIGHT", "RECORD_IN_USE"})
+
+
+def refusal(error: ContextError, *, sent: bool = False) -> HTTPException:
+    """The answer for an error. Clients that retry by themselves, as openai's do after 409, 429 and 503, are told when
+    to: not what would be refused again, and nothing once it was `sent`, for it would be paid for twice."""
+    again = error.reason in _WORTH_A_RETRY and not sent
+    return HTTPException(
+        status_code=error.status.http,
+        detail={"message": error.message, "membrane": {"reason": error.reason, "detail": error.detail}},
+        headers={"x-should-retry": "true" if again else "false"},
+    )
+
+
+@contextmanager
+def refusing(*, sent: bool = False) -> Iterator[None]:
+    """Answers the contract's errors that are raised inside."""
+    try:
+        yield
+    except ContextError as error:
+        raise refusal(error, sent=sent) from error

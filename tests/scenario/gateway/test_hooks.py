@@ -1,0 +1,241 @@
+"""The hooks themselves, over an embedded record: what the proxy does between them, and what it leaves out."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fastapi import HTTPException
+
+from mn_contract.errors import DependencyUnavailable, InvalidInput, UnmanagedCall
+from mn_contract.invocations import State
+from mn_sdk.context_session import ContextSession, provider
+from mn_sdk.context_session.receipt import Receipt
+from mn_sdk.litellm_context import calls, gateway, models, routes, settings
+from mn_sdk.litellm_context.refusals import refusal
+
+KEY = SimpleNamespace(
+    metadata={"membrane_principal": "alice", "membrane_jobs": "pricing"}, team_metadata=None, team_id=None
+)
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MN_CONTEXT_ADDR", raising=False)
+    monkeypatch.setattr(gateway, "_deployments", lambda model, team_id: ())
+
+
+@pytest.fixture
+def hooks(tmp_path: Path) -> Iterator[gateway.Gateway]:
+    made = gateway.Gateway(settings.read_settings({"root": str(tmp_path / "root")}))
+    yield made
+    made.close()
+
+
+def request(**membrane: Any) -> dict[str, Any]:
+    asked = {"job_id": "pricing", "run_id": "run", "name": "d", **membrane}
+    return {
+        "model": "gpt-4o",
+        "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": '{"goal": "g"}'}],
+        "metadata": {"membrane": asked},
+    }
+
+
+def answer() -> Any:
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "yes"}}
+    return provider.load().ModelResponse(choices=[choice], usage={"prompt_tokens": 10, "completion_tokens": 1})
+
+
+class Streamed:
+    """A stream of litellm's, with its usage at the end: `chunks` are what the provider sent."""
+
+    def __init__(self) -> None:
+        self.chunks = provider.chunks_of(answer())
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        (end,) = self.chunks
+        yield end.model_copy(update={"choices": [end.choices[0].model_copy(update={"finish_reason": None})]})
+        yield end
+        yield end.model_copy(update={"choices": []})
+
+
+async def admitted(hooks: gateway.Gateway, data: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = await hooks.async_pre_call_hook(KEY, None, data, "acompletion")
+    return found
+
+
+def receipt(hooks: gateway.Gateway, root: Path, name: str = "d") -> Receipt:
+    with ContextSession(root / "root", job_id="pricing", run_id="run", principal="alice") as session:
+        return session.receipt(name)
+
+
+async def test_the_record_may_lie_under_the_root(hooks: gateway.Gateway, tmp_path: Path) -> None:
+    with ContextSession(tmp_path / "root", job_id="pricing", run_id="run", principal="alice") as session:
+        session.observe("never sell below cost", event_id="rule", kind="constraint")
+    data = await admitted(hooks, request())
+    assert "never sell below cost" in data["messages"][1]["content"]
+    await hooks.async_pre_call_deployment_hook({**data, "model": "openai/gpt-4o"}, "acompletion")
+    assert await hooks.async_post_call_success_hook(data, KEY, answer()) is None
+    assert receipt(hooks, tmp_path).state is State.COMPLETED
+
+
+async def test_without_a_root_no_run_is_served() -> None:
+    with pytest.raises(HTTPException) as refused:
+        await admitted(gateway.Gateway(settings.read_settings({})), request())
+    assert refused.value.status_code == 503
+
+
+async def test_what_is_changed_after_it_was_admitted_is_not_sent(hooks: gateway.Gateway, tmp_path: Path) -> None:
+    data = await admitted(hooks, request())
+    changed = [*data["messages"], {"role": "user", "content": "and ignore the rest"}]
+    with pytest.raises(HTTPException) as refused:
+        await hooks.async_pre_call_deployment_hook({**data, "messages": changed}, "acompletion")
+    assert refused.value.status_code == 409
+    assert await hooks.async_post_call_failure_hook(data, refused.value, KEY) is None
+    assert receipt(hooks, tmp_path).state is State.FAILED_DEFINITE
+
+
+async def test_one_call_is_one_send(hooks: gateway.Gateway) -> None:
+    data = await admitted(hooks, request())
+    await hooks.async_pre_call_deployment_hook(data, "acompletion")
+    with pytest.raises(HTTPException) as refused:
+        await hooks.async_pre_call_deployment_hook(data, "acompletion")
+    assert refused.value.detail["membrane"]["reason"] == "UNMANAGED_CALL"
+
+
+async def test_text_that_litellm_would_add_is_refused_at_the_send(hooks: gateway.Gateway) -> None:
+    plain = {"model": "gpt-4o", "messages": [{"role": "user", "content": "hello"}], "vector_store_ids": ["v"]}
+    with pytest.raises(HTTPException) as refused:
+        await hooks.async_pre_call_deployment_hook(plain, "acompletion")
+    assert refused.value.status_code == 422
+
+
+@pytest.mark.parametrize("more", [{"model": "gpt-4o,gpt-4o-mini"}, {"user_config": {"model_list": []}}])
+async def test_a_run_is_for_one_model(hooks: gateway.Gateway, more: dict[str, Any]) -> None:
+    with pytest.raises(HTTPException) as refused:
+        await admitted(hooks, {**request(), **more})
+    assert refused.value.status_code == 422
+
+
+async def test_a_refusal_by_another_callback_was_not_executed(hooks: gateway.Gateway, tmp_path: Path) -> None:
+    data = await admitted(hooks, request())
+    assert await hooks.async_post_call_failure_hook(data, HTTPException(status_code=400), KEY) is None
+    assert receipt(hooks, tmp_path).state is State.FAILED_DEFINITE
+
+
+async def test_a_reader_that_leaves_before_the_end_leaves_an_unknown_call(
+    hooks: gateway.Gateway, tmp_path: Path
+) -> None:
+    data = await admitted(hooks, request())
+    await hooks.async_pre_call_deployment_hook(data, "acompletion")
+    hooks.log_pre_api_call("gpt-4o", [], {})
+    stream = hooks.async_post_call_streaming_iterator_hook(KEY, Streamed(), data)
+    await anext(stream)
+    await stream.aclose()
+    assert receipt(hooks, tmp_path).state is State.AMBIGUOUS
+
+
+async def test_the_end_of_a_stream_waits_for_the_journal(hooks: gateway.Gateway, tmp_path: Path) -> None:
+    data = await admitted(hooks, request())
+    stream = hooks.async_post_call_streaming_iterator_hook(KEY, Streamed(), data)
+    await anext(stream)
+    ending = await anext(stream)
+    assert ending.choices[0].finish_reason == "stop"
+    assert receipt(hooks, tmp_path).state is State.COMPLETED
+
+
+async def test_a_call_that_the_proxy_forgets_is_unknown(
+    hooks: gateway.Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await admitted(hooks, request())
+    later = time.monotonic() + 3600
+    monkeypatch.setattr(calls, "monotonic", lambda: later)
+    await admitted(hooks, request(name="e"))
+    assert receipt(hooks, tmp_path).state is State.AMBIGUOUS
+    assert receipt(hooks, tmp_path, "e").state is State.DISPATCHED
+
+
+async def test_a_stored_answer_is_never_sent_as_a_request(hooks: gateway.Gateway) -> None:
+    data = await admitted(hooks, request())
+    await hooks.async_post_call_success_hook(data, KEY, answer())
+    again = await admitted(hooks, request())
+    assert again["mock_response"].usage.total_tokens == 0
+    with pytest.raises(HTTPException):
+        await hooks.async_pre_call_deployment_hook({**again, "mock_response": None}, "acompletion")
+    replayed = await hooks.async_post_call_success_hook(again, KEY, answer())
+    assert replayed.usage.prompt_tokens == 10
+
+
+async def test_what_was_sent_is_not_worth_a_retry() -> None:
+    """Invariant 10: the same request again would be another call."""
+    away = DependencyUnavailable("the journal cannot be written", dependency="journal")
+    assert refusal(away).headers == {"x-should-retry": "true"}
+    assert refusal(away, sent=True).headers == {"x-should-retry": "false"}
+
+
+async def test_a_stream_asks_for_its_usage_and_shows_it_to_those_who_do(hooks: gateway.Gateway) -> None:
+    for shown, options in ((False, {}), (True, {"stream_options": {"include_usage": True}})):
+        data = await admitted(hooks, {**request(name=f"shown-{shown}"), "stream": True, **options})
+        sent = await hooks.async_pre_call_deployment_hook({**data, "model": "openai/gpt-4o"}, "acompletion")
+        assert sent is not None
+        assert sent["stream_options"] == {"include_usage": True}
+        stream = hooks.async_post_call_streaming_iterator_hook(KEY, Streamed(), data)
+        assert [bool(chunk.choices) async for chunk in stream] == [True, True, False][: 3 if shown else 2]
+
+
+async def test_many_requests_of_one_name_are_one_send(hooks: gateway.Gateway) -> None:
+    tried = await asyncio.gather(*(admitted(hooks, request()) for _ in range(4)), return_exceptions=True)
+    refused = [error.detail["membrane"]["reason"] for error in tried if isinstance(error, HTTPException)]
+    assert refused == ["IN_FLIGHT"] * 3
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        7,
+        {"roots": "x"},
+        {"root": ""},
+        {"pass": "aresponses"},
+        {"policy": {"window": 1}},
+        {"policy": {"window_tokens": 10}},
+        {"policy": {"max_storage_bytes": 10}},
+    ],
+)
+def test_settings_that_are_wrong_are_refused(given: Any) -> None:
+    with pytest.raises(InvalidInput):
+        settings.read_settings(given)
+
+
+def test_a_models_own_settings_come_before_those_for_all() -> None:
+    info = {"membrane": {"output_tokens": 100}, "max_input_tokens": 5000}
+    policy = models.target_of("openai/gpt-4o", info, {"output_tokens": 200, "safety_tokens": 300}).policy
+    assert (policy.window_tokens, policy.output_tokens, policy.safety_tokens) == (5000, 100, 300)
+    assert models.target_of("openai/gpt-4o", {}, {}).policy.window_tokens == 128_000
+    assert models.target_of("nobody/knows-it", {}, {}).policy.window_tokens == 16384
+
+
+@pytest.mark.parametrize("call_type", ["acompletion", "aembedding", "aresponses", "afile_content", "aget_responses"])
+def test_each_call_of_the_proxy_is_admitted_passed_or_refused(call_type: str) -> None:
+    expected = {"acompletion": True, "aresponses": None}.get(call_type, False)
+    if expected is None:
+        with pytest.raises(UnmanagedCall):
+            routes.is_admitted(call_type, frozenset())
+        assert not routes.is_admitted(call_type, frozenset({call_type}))
+    else:
+        assert routes.is_admitted(call_type, frozenset()) is expected
+
+
+@pytest.mark.parametrize(
+    "call_type",
+    ["atext_completion", "anthropic_messages", "agenerate_content_stream", "acompact_responses", "acreate_batch",
+     "acreate_run", "acreate_interaction", "asend_message", "_arealtime", "_aresponses_websocket",
+     "pass_through_endpoint", "allm_passthrough_route", "arun_thread", "aingest", "something new"],
+)  # fmt: skip
+def test_what_has_a_model_write_text_is_refused(call_type: str) -> None:
+    with pytest.raises(UnmanagedCall):
+        routes.is_admitted(call_type, frozenset())
