@@ -25,7 +25,7 @@ def call(**arguments: Any) -> ModelCall:
 @pytest.mark.parametrize(
     ("field", "arguments"),
     [
-        ("messages[0].content", {"messages": [{"role": "user", "content": []}]}),
+        ("messages[0]", {"messages": [{"role": "user", "content": []}]}),
         ("messages[0].content", {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}]}),
         ("messages[0].content[0]", {"messages": [{"role": "user", "content": [{"type": "text", "text": {"a": 1}}]}]}),
         *(
