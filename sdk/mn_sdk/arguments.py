@@ -51,9 +51,14 @@ def read_text(value: str | None, field: str, bytes_max: int) -> str:
 
 
 def read_folder(value: object, field: str) -> Path:
-    """A folder's path; it need not be there. The empty path is refused: it would be the working folder."""
+    """A folder's path; see read_path."""
+    return read_path(value, field, "a folder")
+
+
+def read_path(value: object, field: str, what: str) -> Path:
+    """The path of `what`; it need not be there. The empty path is refused: it would be the working folder."""
     if not isinstance(value, str | Path) or not str(value):
-        raise InvalidInput(f"{field} must be the path of a folder", field=field)
+        raise InvalidInput(f"{field} must be the path of {what}", field=field)
     try:
         usable = b"\0" not in os.fsencode(value)
     except UnicodeEncodeError:

@@ -6,9 +6,10 @@ once, and a crash between the answer and the file costs no second call.
 
 from __future__ import annotations
 
+import copy
 import json
 import os
-import tempfile
+import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NoReturn, Protocol
@@ -16,7 +17,7 @@ from typing import Any, Final, NoReturn, Protocol
 from mn_contract.canonical import digest, encoded
 from mn_contract.errors import IdempotencyConflict, InvalidInput, UnusableResponse
 from mn_contract.names import check_label
-from mn_sdk.arguments import read_folder
+from mn_sdk.arguments import read_folder, read_path
 from mn_sdk.context_session import ContextPolicy, ContextSession, available_text_bytes
 from mn_sdk.environment import model_settings
 
@@ -56,22 +57,24 @@ def durable_json_decision(
     Raises IdempotencyConflict where `path` holds the answer to another question; UnusableResponse where the model
     answered no JSON: the answer is stored, so ask under another path; and what a session's turn raises.
     """
-    file = read_folder(path, "path")
-    asked = {"system": system, "request": dict(request), "schema": dict(schema)}
-    encoded(asked, "request")
-    check_label(schema_name, "schema_name")
+    file, root = read_path(path, "path", "a file").resolve(), read_folder(context_root, "context_root").resolve()
+    asked = _asked(system, request, schema, schema_name)
+    job_id, run_id = _scope(context_scope)
+    if not callable(validator):
+        raise InvalidInput("validator must be a function of schema and value", field="validator")
+    if not isinstance(policy, ContextPolicy):
+        raise InvalidInput("policy must be a ContextPolicy: write ContextPolicy(**policy)", field="policy")
+    if client is not None and not callable(getattr(client, "completion_text", None)):
+        raise InvalidInput("client must have completion_text(system, user)", field="client")
     saved = _saved(file, asked)
     if saved is not None:
-        validator(schema, saved["value"])
-        return saved["value"]
-    root = read_folder(context_root, "context_root")
+        return _validated(validator, asked, saved["value"])
+    file.parent.mkdir(parents=True, exist_ok=True)  # what cannot be saved is not paid for
     name = f"json-decision/{digest(os.path.relpath(file, root).encode())[:32]}"
-    job_id, run_id = _scope(context_scope)
     with ContextSession(root, job_id=job_id, run_id=run_id, principal=principal, policy=policy) as session:
         with session.turn(name, focus=stage, required_fields=tuple(request)) as turn:
             text = _answer(client, asked, schema_name, policy)
-        value = _value(name, text)
-        validator(schema, value)
+        value = _validated(validator, asked, _value(name, text))
         usage = {} if turn.report is None else dict(turn.report.usage)
         _save(file, {**asked, "value": value, "usage": usage})
     return value
@@ -95,12 +98,33 @@ def json_decision_capacity(
     from mn_sdk.context_session.documents import COVERAGE_WIDEST
 
     named = model or model_settings().get("model") or _UNNAMED
-    form = read_form(_messages(system, request), None)
+    asked = _asked(system, request, schema, schema_name)
+    form = read_form(_messages(system, asked["request"]), None)
     counted = {
         "messages": form.messages(Recalled(coverage=COVERAGE_WIDEST)),
         "response_format": _format(schema, schema_name),
     }
     return available_text_bytes(policy, model=named, request=counted)
+
+
+def _asked(system: str, request: Mapping[str, Any], schema: Mapping[str, Any], schema_name: str) -> dict[str, Any]:
+    """What is asked, as JSON of its own: nobody changes it while it is asked. Raises InvalidInput."""
+    if not isinstance(system, str):
+        raise InvalidInput("system must be text", field="system")
+    check_label(schema_name, "schema_name")
+    for name, given in (("request", request), ("schema", schema)):
+        if not isinstance(given, Mapping):
+            raise InvalidInput(f"{name} must be an object", field=name)
+    asked: dict[str, Any] = {"system": system, "request": dict(request), "schema": dict(schema)}
+    for name, value in asked.items():
+        encoded(value, name)
+    return copy.deepcopy(asked)
+
+
+def _validated(validator: Callable[[Mapping[str, Any], Any], object], asked: Mapping[str, Any], value: Any) -> Any:
+    """The value, where the validator passes it; what that does to its arguments changes nothing."""
+    validator(copy.deepcopy(asked["schema"]), copy.deepcopy(value))
+    return value
 
 
 def _messages(system: str, request: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -129,8 +153,10 @@ def _answer(client: TextClient | None, asked: Mapping[str, Any], schema_name: st
 
 def _value(name: str, text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_no_json)
-    except (ValueError, RecursionError) as error:
+        value = json.loads(text, parse_constant=_no_json)
+        encoded(value)
+        return value
+    except (ValueError, RecursionError, InvalidInput) as error:
         raise UnusableResponse(
             f"call {name!r} was answered with something else than JSON; the answer is stored. Ask under another path",
             name=name,
@@ -166,9 +192,9 @@ def _saved(file: Path, asked: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _save(file: Path, document: Mapping[str, Any]) -> None:
     """Writes the file so that it is there whole or not at all; what was paid for is in the journal either way."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=file.parent, prefix=f".{file.name}.", delete=False) as draft:
-        draft.write(encoded(dict(document), "value"))
-        draft.flush()
-        os.fsync(draft.fileno())
-    os.replace(draft.name, file)
+    draft = file.parent / f".{uuid.uuid4().hex}.draft"
+    with draft.open("xb") as written:
+        written.write(encoded(dict(document), "value"))
+        written.flush()
+        os.fsync(written.fileno())
+    draft.replace(file)

@@ -14,7 +14,7 @@ tokenizer, and never passes an estimate off as a count: `Count.exact`, `Count.to
 from mn_tokens.calibration import Calibration, Drift, calibration_of
 from mn_tokens.count import Api, Counter, check_request, count
 from mn_tokens.exact import ExactCounter, RequestCounter
-from mn_tokens.limits import ModelLimits, model_limits
+from mn_tokens.limits import ModelLimits, fills_output, model_limits
 from mn_tokens.values import Count, Part
 
 __all__ = [
@@ -30,5 +30,6 @@ __all__ = [
     "calibration_of",
     "check_request",
     "count",
+    "fills_output",
     "model_limits",
 ]

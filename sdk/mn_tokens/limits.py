@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from mn_tokens.families import family_of
+
 _TABLE: Final = "model_prices_and_context_window_backup.json"
 
 
@@ -33,6 +35,12 @@ def model_limits(model: str) -> ModelLimits | None:
         input_tokens=_whole(entry.get("max_input_tokens")), output_tokens=_whole(entry.get("max_output_tokens"))
     )
     return None if limits.input_tokens is None and limits.output_tokens is None else limits
+
+
+def fills_output(model: str) -> bool:
+    """Whether a request that names no limit of its output is given one by litellm: all that the model can write.
+    Anthropic's API has no default, and refuses what the window does not hold together with the input."""
+    return family_of(model).name.startswith("anthropic")
 
 
 def _entry(model: str) -> Mapping[str, Any] | None:

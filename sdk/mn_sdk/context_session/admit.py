@@ -20,7 +20,7 @@ from mn_sdk.context_session.call import ModelCall
 from mn_sdk.context_session.documents import coverage_document, packet_documents
 from mn_sdk.context_session.partition import fitting_prefix, over_budget
 from mn_sdk.context_session.policy import ContextPolicy
-from mn_tokens import Count
+from mn_tokens import Count, fills_output
 
 BYTES_PER_TOKEN: Final = 4
 """How many bytes of a packet a token is first taken for; recounting corrects it."""
@@ -83,10 +83,13 @@ class Admission:
             left_out = every  # what is required comes before keys that may be left out
             packet, recalled, rounds = self._packet(left_out)
         left_out = self._left_out(recalled, left_out, self.input_budget)
+        call, count = self.call.with_messages(self.form.messages(recalled, left_out)), self._sized(recalled, left_out)
+        if not call.output_tokens and fills_output(call.model):
+            call = call.with_output(self.policy.output_room(call.model, count.upper))
         return Admitted(
-            call=self.call.with_messages(self.form.messages(recalled, left_out)),
+            call=call,
             packet=packet,
-            count=self._sized(recalled, left_out),
+            count=count,
             input_budget=self.input_budget,
             left_out=tuple(name for name in self.form.droppable if name in left_out),
             rounds=rounds,

@@ -14,6 +14,7 @@ from mn_sdk.context_session import provider
 from mn_sdk.context_session.capacity import Capacity
 from mn_sdk.context_session.policy import ContextPolicy
 from mn_sdk.context_session.receipt import Receipt
+from mn_sdk.context_session.seen import Seen
 from mn_sdk.context_session.session import ContextSession
 from mn_sdk.context_session.turn import Turn
 
@@ -80,6 +81,14 @@ class AsyncContextSession:
     async def has_durable_response(self, name: str) -> bool:
         """See ContextSession.has_durable_response."""
         return await asyncio.to_thread(self.session.has_durable_response, name)
+
+    async def seen(self, name: str, attempt: int | None = None) -> Seen:
+        """See ContextSession.seen."""
+        return await asyncio.to_thread(self.session.seen, name, attempt)
+
+    async def attempts(self, name: str) -> tuple[Attempt, ...]:
+        """See ContextSession.attempts."""
+        return await asyncio.to_thread(self.session.attempts, name)
 
     async def receipt(self, name: str) -> Receipt:
         """See ContextSession.receipt."""

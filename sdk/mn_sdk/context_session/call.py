@@ -59,6 +59,10 @@ class ModelCall:
         """The same call with other messages."""
         return ModelCall(asked={**self.asked, "messages": messages}, steering=self.steering)
 
+    def with_output(self, tokens: int) -> ModelCall:
+        """The same call, its output limited."""
+        return ModelCall(asked={**self.asked, "max_tokens": tokens}, steering=self.steering)
+
     def arguments(self, *, timeout: float) -> dict[str, Any]:
         """What litellm is given."""
         kept = {name: value for name, value in self.steering.items() if name not in DROPPED}

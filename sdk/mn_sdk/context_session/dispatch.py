@@ -90,9 +90,10 @@ class Dispatcher:
             return self._replayed(attempt, turning)
         try:
             admitted, packet_notes, verified = self._admit(turning, call, form)
-            request = admitted.call.encoded()
-            report = _report(turning, attempt, admitted, verified, self.policy, request_sha256=digest(request))
-            self.journal.notes.put_all([*packet_notes, seen.request_note(request), seen.report_note(attempt, report)])
+            sha256 = digest(admitted.call.encoded())
+            report = _report(turning, attempt, admitted, verified, self.policy, request_sha256=sha256)
+            kept = [seen.request_note(admitted.call.asked, sha256), seen.report_note(attempt, report)]
+            self.journal.notes.put_all([*packet_notes, *kept])
             self.lifetime.check()
             self.closing.check()
             attempt = self.journal.invocations.dispatch(
@@ -119,6 +120,8 @@ class Dispatcher:
         attempt = self.journal.invocations.respond(ready.attempt, outcome.stored, usable=True)
         report = self._answered(ready.report, attempt, ready.turning)
         report = replace(report, drift=self.counting.observed(ready.count, report.model, report.usage))
+        if report.drift:
+            self.journal.notes.put_all([seen.report_note(attempt, report)])
         self.lifetime.check()
         return Settled(response=outcome.response, report=report, replayed=False)
 

@@ -85,7 +85,9 @@ class ContextPolicy:
     def budget_of(self, model: str, *, output_tokens: int = 0) -> int:
         """Tokens that a complete request of a model may take, where the call itself allows so much output: more than
         the policy reserves leaves less input. Raises InvalidInput where it leaves none."""
-        window = self.window_of(model)
+        window, most = self.window_of(model), self._output_of(model)
+        if most is not None and output_tokens > most:
+            raise InvalidInput(f"{model} writes {most} tokens at most, not {output_tokens}", field="max_tokens")
         budget = window - max(self.output_tokens, output_tokens) - self.safety_tokens
         if budget > 0:
             return budget
@@ -98,3 +100,15 @@ class ContextPolicy:
             "for safety use up: set output_tokens lower",
             field="output_tokens",
         )
+
+    def output_room(self, model: str, input_tokens: int) -> int:
+        """Tokens that an answer may have beside an input of so many."""
+        room = self.window_of(model) - input_tokens - self.safety_tokens
+        most = self._output_of(model)
+        return max(room if most is None else min(room, most), 1)
+
+    def _output_of(self, model: str) -> int | None:
+        from mn_tokens import model_limits
+
+        limits = model_limits(model) if self.model_limits else None
+        return None if limits is None else limits.output_tokens

@@ -16,6 +16,7 @@ from mn_contract.canonical import digest
 from mn_contract.errors import NotFound, SourceMismatch
 from mn_contract.invocations import Attempt, State
 from mn_sdk.context_session.journal.notes import Note, Notes
+from mn_sdk.context_session.provider import usage_of
 from mn_sdk.context_session.report import TurnReport
 
 _REPORT: Final = "report"
@@ -26,8 +27,8 @@ _FAST: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """One attempt of a turn: how it stands, what it did, the request as litellm was given it, and the response as it is
-    stored (None where there is none)."""
+    """One attempt of a turn: how it stands (COMPLETED: written back), what it did, the request as litellm was given it,
+    and the response as it is stored (None where there is none)."""
 
     attempt: int
     state: State
@@ -41,9 +42,9 @@ def report_note(attempt: Attempt, report: TurnReport) -> Note:
     return _REPORT, _name(attempt), report.encoded()
 
 
-def request_note(request: bytes) -> Note:
-    """A complete request, as canonical JSON."""
-    return _REQUEST, digest(request), zlib.compress(request, _FAST)
+def request_note(request: Mapping[str, Any], sha256: str) -> Note:
+    """A complete request of this digest, its keys in their order: a model is shown them in it."""
+    return _REQUEST, sha256, zlib.compress(json.dumps(dict(request), separators=(",", ":")).encode(), _FAST)
 
 
 def report_of(notes: Notes, attempt: Attempt) -> TurnReport:
@@ -64,7 +65,10 @@ def seen(notes: Notes, attempt: Attempt) -> Seen:
     return Seen(
         attempt=attempt.attempt,
         state=attempt.state,
-        report=report_of(notes, attempt),
+        report=report_of(notes, attempt).answered(
+            usage=usage_of(attempt.response) if attempt.response is not None and attempt.usable else {},
+            written_back="",
+        ),
         request=request,
         response=attempt.response,
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from mn.context.working.v1 import card_pb2, run_pb2
 from mn_contract.errors import InvalidInput, NotFound
-from mn_contract.invocations import REPLAYABLE, Attempt
+from mn_contract.invocations import REPLAYABLE, Attempt, State
 from mn_contract.limits import (
     ATTEMPT_MAX,
     CARD_LIST_MAX,
@@ -272,13 +272,23 @@ class ContextSession:
         with self._closing.under_way():
             return self.dispatcher.capacity(turning, read_arguments(request))
 
-    def reconcile(self, name: str, *, response: Any = None, not_executed: bool = False, evidence: str = "") -> Attempt:
+    def reconcile(
+        self,
+        name: str,
+        *,
+        response: Any = None,
+        not_executed: bool = False,
+        evidence: str = "",
+        attempt: int | None = None,
+    ) -> Attempt:
         """Settles a call whose outcome was unknown: with the response that was found, or as not executed.
 
         A response is litellm's object, the JSON of a chat completion, or the answer's text. `evidence` says what the
-        settlement rests on. Raises InvalidInput, NotFound, InvocationInFlight, IdempotencyConflict.
+        settlement rests on. `attempt` is the number of one that a retry has replaced: what comes late for it stays with
+        it, and is replayed to nobody. Raises InvalidInput, NotFound, InvocationInFlight, IdempotencyConflict.
         """
         check_id(name, "name")
+        number = None if attempt is None else read_whole(attempt, "attempt", 1, ATTEMPT_MAX)
         if read_flag(not_executed, "not_executed") == (response is not None):
             raise InvalidInput("give a response, or say not_executed=True", field="response")
         check_text(evidence, "evidence", EVIDENCE_BYTES_MAX, bytes_min=1)
@@ -286,7 +296,23 @@ class ContextSession:
 
         stored = None if not_executed else stored_form(response)
         with self._closing.under_way():
+            found = None if number is None else self.journal.invocations.find(name, number)
+            if found is not None and found.state is State.SUPERSEDED and stored is not None:
+                return self.journal.invocations.respond(found, stored, usable=True)
+            newest = self.journal.invocations.newest(name)
+            if number is not None and (newest is None or newest.attempt != number):
+                raise NotFound("there is no attempt of this number that a response can still be given to")
             return self.journal.invocations.reconcile(name, response=stored, evidence=evidence)
+
+    def attempts(self, name: str) -> tuple[Attempt, ...]:
+        """Every attempt of a call, the first one first. Those may have been billed whose state is in
+        `mn_contract.invocations.MAY_BE_BILLED`."""
+        check_id(name, "name")
+        with self._closing.under_way():
+            newest = self.journal.invocations.newest(name)
+            numbers = range(1, 1 if newest is None else newest.attempt + 1)
+            found = (self.journal.invocations.find(name, number) for number in numbers)
+            return tuple(attempt for attempt in found if attempt is not None)
 
     def has_durable_response(self, name: str) -> bool:
         """Whether a turn of this name would be answered from the journal."""

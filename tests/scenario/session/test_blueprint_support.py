@@ -174,3 +174,53 @@ def test_text_of_the_capacity_fits_whatever_it_says(model: Upstream, tmp_path: P
 def test_a_request_that_is_too_large_leaves_no_room() -> None:
     request = {"evidence": "word " * 20_000}
     assert json_decision_capacity("s", request, SCHEMA, policy=ContextPolicy(), schema_name="answer") == 0
+
+
+def test_a_file_is_the_same_by_whatever_path(model: Upstream, tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "linked").symlink_to(tmp_path / "models")
+    decide(tmp_path)
+    (tmp_path / "models/one.json").unlink()  # as if a crash had come before it
+    assert decide(tmp_path, "../linked/one") == {"answer": "yes"}
+    assert len(model.requests) == 1
+    assert (tmp_path / "models/one.json").is_file()
+
+
+def test_a_validator_changes_nothing(model: Upstream, tmp_path: Path) -> None:
+    def meddle(schema: Any, value: Any) -> None:
+        schema["properties"]["more"] = {}
+        value["answer"] = "no"
+
+    for _ in range(2):
+        assert decide(tmp_path, validator=meddle) == {"answer": "yes"}
+    assert SCHEMA["properties"] == {"answer": {"type": "string"}}
+    assert json.loads((tmp_path / "models/one.json").read_bytes())["schema"] == SCHEMA
+
+
+@pytest.mark.parametrize("body", ['{"answer": 1e999}', '{"answer": "\\ud800"}'])
+def test_an_answer_that_cannot_be_saved_is_unusable(model: Upstream, tmp_path: Path, body: str) -> None:
+    model.body = completion(body)
+    with pytest.raises(UnusableResponse):
+        decide(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("system", 5), ("request", 5), ("request", None), ("schema", "x"), ("policy", None), ("validator", None),
+     ("client", object()), ("schema_name", ""), ("context_root", ""), ("request", {"a": object()})],
+)  # fmt: skip
+def test_what_is_no_question_is_refused_before_it_is_paid_for(
+    model: Upstream, tmp_path: Path, field: str, value: object
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        decide(tmp_path, **{field: value})
+    assert (refused.value.field or "").startswith(field)
+    assert model.requests == []
+
+
+def test_a_long_name_and_the_users_own_mode(model: Upstream, tmp_path: Path) -> None:
+    name = "n" * 250
+    decide(tmp_path, name)
+    plain = tmp_path / "plain"
+    plain.write_bytes(b"")
+    assert (tmp_path / f"models/{name}.json").stat().st_mode == plain.stat().st_mode

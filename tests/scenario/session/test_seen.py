@@ -93,3 +93,30 @@ def test_requests_of_consecutive_turns_begin_alike(session: ContextSession, upst
         shared = next(at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
         assert shared > 0.8 * one.index('"coverage"')
         assert json.loads(one)["recalled"]["records"][0]["id"] == "rule"
+
+
+def test_keys_come_back_in_their_order(session: ContextSession, upstream: Upstream) -> None:
+    """A model is shown a schema in the order in which it is written."""
+    properties = {"zeta": {"type": "string"}, "alpha": {"type": "string"}}
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": properties}}}
+    session.complete("d", **asked(upstream, "g", tools=[tool]))
+    found = session.seen("d").request["tools"][0]["function"]["parameters"]["properties"]
+    assert list(found) == ["zeta", "alpha"]
+    assert session.seen("d").report.usage["prompt_tokens"] == 10
+
+
+def test_a_response_that_comes_late_is_kept_with_its_own_attempt(session: ContextSession, upstream: Upstream) -> None:
+    upstream.reset = True
+    with pytest.raises(AmbiguousInvocation):
+        session.complete("d", **asked(upstream, "g"))
+    upstream.reset, upstream.body = False, completion("second")
+    session.complete("d", retry="again", **asked(upstream, "g"))
+    session.reconcile("d", response="first", evidence="the provider's log", attempt=1)
+    first, second = session.attempts("d")
+    assert (first.state, second.state) == (State.SUPERSEDED, State.COMPLETED)
+    assert json.loads(first.response or b"")["choices"][0]["message"]["content"] == "first"
+    assert session.complete("d", **asked(upstream, "g")).choices[0].message.content == "second"
+    assert len(upstream.requests) == 2
+    with pytest.raises(NotFound):
+        session.reconcile("d", response="x", evidence="e", attempt=7)
+    assert session.attempts("other") == ()

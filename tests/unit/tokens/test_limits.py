@@ -49,9 +49,9 @@ def test_a_known_window_bounds_the_policys() -> None:
     assert ContextPolicy(window_tokens=5000).window_of("small") == 5000
     assert ContextPolicy(model_limits=False).window_of("small") == 16384
     assert policy.budget_of("small") == 8192 - 2048 - 512
-    assert policy.budget_of("small", output_tokens=4000) == 8192 - 4000 - 512
+    assert policy.budget_of("azure/small", output_tokens=3000) == 4096 - 3000 - 512
     with pytest.raises(InvalidInput) as refused:
-        policy.budget_of("small", output_tokens=8000)
+        policy.budget_of("azure/small", output_tokens=3900)
     assert refused.value.field == "max_tokens"
     with pytest.raises(InvalidInput) as refused:
         ContextPolicy(output_tokens=8000).budget_of("small")
