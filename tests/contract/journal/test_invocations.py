@@ -381,9 +381,9 @@ def test_a_name_is_an_id(workers: Workers, name: str) -> None:
 def test_of_many_workers_that_race_one_dispatches(workers: Workers) -> None:
     count = 8
     barrier = Barrier(count)
+    journals = [workers.worker(f"w{number}") for number in range(count)]
 
-    def race(number: int) -> bool:
-        journal = workers.worker(f"w{number}")
+    def race(journal: Invocations) -> bool:
         barrier.wait(30)
         try:
             dispatched(journal)
@@ -392,7 +392,7 @@ def test_of_many_workers_that_race_one_dispatches(workers: Workers) -> None:
         return True
 
     with ThreadPoolExecutor(count) as pool:
-        assert sum(pool.map(race, range(count))) == 1
+        assert sum(pool.map(race, journals)) == 1
 
 
 def test_errors_are_the_contracts(workers: Workers) -> None:
