@@ -2,7 +2,7 @@
 
 Run as a program, it writes until it is killed or done and tells of each acknowledgement, to standard output or to the
 journal of powerloss.c. Every event adds three cards, two relations, an ending and four artifacts, so that a half one
-shows; every few events a blob is put; now and then the record is compacted.
+shows; every few events a model call is made and a blob is put; now and then the record is compacted.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from mn_contract.invocations import Attempt, State
 from mn_engine.domain.access import OPEN
 from mn_engine.domain.cards import CardKey, Relation, ordinal_of, revision_of
 from mn_engine.domain.events import PreparedEvent
@@ -25,6 +26,7 @@ from tests.storing import KEY, NOW, artifact, batch, card, event, handles, open_
 
 CARDS = 3
 BLOB_EACH = 5
+CALL_STATES = (State.DISPATCHED, State.RESPONDED)
 GONE = "gone"
 
 
@@ -48,12 +50,36 @@ def blob_of(thread: int, number: int) -> bytes:
     return random.Random(f"blob {thread} {number}").randbytes(80_000)
 
 
+def attempt_of(thread: int, number: int, state: State) -> Attempt:
+    """The model call of a thread's turn: the same whoever asks."""
+    return Attempt(
+        name=f"{thread}-{number}",
+        attempt=1,
+        state=state,
+        epoch=1,
+        holder="w1",
+        lease_until_ms=0,
+        fingerprint=sha(b"asked"),
+        roles=frozenset(),
+        request_sha256=sha(b"sent"),
+        response=blob_of(thread, number)[:5000] if state is State.RESPONDED else None,
+    )
+
+
+def move(store: Store, thread: int, number: int, state: State) -> None:
+    """One transition of a model call."""
+    store.decide_invocation(KEY, "ada", f"{thread}-{number}", lambda _: (attempt_of(thread, number, state),))
+
+
 def write(store: Store, thread: int, events: int, told: Callable[[str], None]) -> None:
     """One thread's part of the burst."""
     for number in range(events):
         store.commit(batch(event_of(thread, number)))
         told(f"event {thread} {number}")
         if number % BLOB_EACH == 0:
+            for state in CALL_STATES:
+                move(store, thread, number, state)
+                told(f"{state.value} {thread} {number}")
             arriving = store.upload(KEY)
             arriving.write(blob_of(thread, number))
             arriving.finish(media_type="a/b", owner="ada", acl=OPEN, expected_sha256="")
@@ -98,8 +124,17 @@ def _is_there(store: Store, told: str) -> bool:
     what, thread, number = told.split()
     if what == "event":
         return store.event(KEY, "ada", f"{thread}-{number}") is not None
+    if what != "blob":
+        return _has_moved(store, int(thread), int(number), State(what))
     data = blob_of(int(thread), int(number))
     return bool(handles(store, sha(data))) and store.read_ranges(KEY, [(sha(data), 0, len(data))]) == [data]
+
+
+def _has_moved(store: Store, thread: int, number: int, told: State) -> bool:
+    """Whether a call is as far as it was told to be, and whole."""
+    newest = store.invocations(KEY, "ada", f"{thread}-{number}").newest
+    further = CALL_STATES[CALL_STATES.index(told) :]
+    return newest in [attempt_of(thread, number, state) for state in further]
 
 
 def run(path: Path, threads: int, events: int, compactions: int, told: Callable[[str], None]) -> None:

@@ -93,8 +93,11 @@ class Nursery:
 
 def recover(session: Any, job: Job) -> dict[str, Any]:
     """The call, or what a dead worker left of it, brought to an end. Tells what was found, and how it stands then."""
-    at_once, then = _deaths(job.point)
-    fate = _armed(at_once)
+    point = POINTS.get(job.point)
+    in_settling = isinstance(point, Recovery) and bool(point.settling)
+    if isinstance(point, Point) and point.kept:
+        _let_the_journal_take_no_response()
+    fate = _armed(None if point is None or in_settling else point.death)
     found = session.journal.invocations.newest(NAME)
     answer, error, settled = "", "", False
     try:
@@ -104,7 +107,7 @@ def recover(session: Any, job: Job) -> dict[str, Any]:
             if not job.settling:
                 raise
             settled = True
-            answer = _settled(session, job, then)
+            answer = _settled(session, job, point.death if point is not None and in_settling else None)
     except ContextError as raised:
         error = raised.reason
     newest = session.journal.invocations.newest(NAME)
@@ -116,16 +119,6 @@ def recover(session: Any, job: Job) -> dict[str, Any]:
         "state": _state(newest),
         "attempt": newest.attempt if newest else 0,
     }
-
-
-def _deaths(label: str) -> tuple[Death | None, Death | None]:
-    """Where it dies in the call itself, and where in settling an unknown outcome."""
-    point = POINTS.get(label)
-    if isinstance(point, Recovery) and point.settling:
-        return None, point.death
-    if isinstance(point, Point) and point.kept:
-        _let_the_journal_take_no_response()
-    return None if point is None else point.death, None
 
 
 def call(session: Any, job: Job, fate: str = ANSWERS, *, name: str = NAME, retry: str = "") -> str:
