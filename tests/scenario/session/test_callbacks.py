@@ -43,7 +43,7 @@ class Posting(CustomLogger):
         self.answers: list[int] = []
 
     def log_pre_api_call(self, model: Any, messages: Any, kwargs: Any) -> None:
-        self.answers.append(httpx.post(self._url, json={}).status_code)
+        self.answers.append(httpx.post(f"{self._url}/begun", json={}).status_code)
 
     def log_failure_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
         self.answers.append(httpx.post(self._url, json={}).status_code)
