@@ -53,14 +53,14 @@ def install(litellm: ModuleType) -> None:
         coroutine: Any = getattr(litellm, "acompletion", None)
         _check(sync, coroutine, getattr(getattr(litellm, "utils", None), "client", None))
         _originals.update(completion=_copy(sync), acompletion=_copy(coroutine))
-        sync.__code__ = _code(_SYNC, sync.__code__)
-        coroutine.__code__ = _code(_ASYNC, coroutine.__code__)
+        _replace(sync, _SYNC)
+        _replace(coroutine, _ASYNC)
         decorator = litellm.utils.client
         for function in (*_decorated(decorator), *(getattr(litellm, name, None) for name in _UNDECORATED)):
             _guard(function)
         strays.install()
         _originals["client"] = _copy(decorator)
-        decorator.__code__ = _code(_DECORATOR, decorator.__code__)
+        _replace(decorator, _DECORATOR)
 
 
 def original_completion(**arguments: Any) -> Any:
@@ -153,9 +153,9 @@ def _guard(function: Any) -> None:
     ):
         return
     source = _GUARDED_ASYNC if inspect.iscoroutinefunction(function) else _GUARDED
-    guarded = _code(source.replace("NUMBER", str(len(_guarded))), function.__code__)
-    _guarded.append(_copy(function))
-    function.__code__ = guarded
+    original = _copy(function)
+    _replace(function, source.replace("NUMBER", str(len(_guarded))))
+    _guarded.append(original)
 
 
 def _named(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -196,6 +196,14 @@ async def managed(*args, **kwargs):
     from mn_sdk.context_session.interception import outside
     return await outside(NUMBER, args, kwargs)
 """
+
+
+def _replace(function: FunctionType, source: str) -> None:
+    """Has a function run other code under the signature that it had."""
+    code = _code(source, function.__code__)
+    if not hasattr(function, "__wrapped__"):
+        function.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    function.__code__ = code
 
 
 def _code(source: str, replaced: CodeType) -> CodeType:

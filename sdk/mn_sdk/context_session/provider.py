@@ -106,7 +106,7 @@ def send(arguments: Mapping[str, Any]) -> Outcome | Flowing:
             response = interception.original_completion(**asking_usage(arguments), logger_fn=exchange.on_log)
         return _received(response, exchange, arguments)
     except BaseException as error:  # noqa: BLE001 - an interrupt, too, leaves a call whose outcome must be journaled
-        return judge(error, exchange)
+        return _judged(error, exchange)
 
 
 async def asend(arguments: Mapping[str, Any]) -> Outcome | Flowing:
@@ -123,7 +123,12 @@ async def asend(arguments: Mapping[str, Any]) -> Outcome | Flowing:
                 response = await interception.original_acompletion(**asking_usage(arguments), logger_fn=exchange.on_log)
         return _received(response, exchange, arguments)
     except BaseException as error:  # noqa: BLE001 - as in `send`; cancellation arrives this way
-        return judge(error, exchange)
+        return _judged(error, exchange)
+
+
+def _judged(error: BaseException, exchange: Exchange) -> Outcome:
+    exchange.end()
+    return judge(error, exchange)
 
 
 class Flowing:
@@ -153,6 +158,7 @@ class Flowing:
     def outcome(self, error: BaseException) -> Outcome:
         """What became of the call that `error` has ended. StopIteration is the end of the stream; whether the answer is
         complete, only the provider's finish_reason says: litellm makes one up."""
+        self._exchange.end()
         if not isinstance(error, StopIteration | StopAsyncIteration):
             return judge(error, self._exchange)
         stream = self._stream
@@ -201,6 +207,7 @@ def asking_usage(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
 def _received(response: Any, exchange: Exchange, arguments: Mapping[str, Any]) -> Outcome | Flowing:
     if isinstance(response, load().CustomStreamWrapper):
         return Flowing(response, exchange, arguments)
+    exchange.end()
     return answered(response, exchange)
 
 

@@ -2,17 +2,19 @@
 without its context.
 
 Nobody would count and journal such a call; it is refused while the turn lasts. A thread learns at its start, and work
-when it is submitted, what turn it comes from; other threads are untouched; what carries the context is managed.
+when it is submitted, what turn it comes from, be it by way of another stray; other threads are untouched; what carries
+the context is managed. A turn is held weakly here: it is over when whoever entered it has left it.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import ContextVar
+from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
+from weakref import ref
 
 from mn_sdk.context_session.wiretap import dispatching
 
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from mn_sdk.context_session.turn import Turn
 
 _ATTRIBUTE: Final = "_mn_turn"
-_strayed: Final[ContextVar[Turn | None]] = ContextVar("mn_strayed", default=None)
 
 
 def install() -> None:
@@ -33,18 +34,24 @@ def strayed_from() -> Turn | None:
     """The turn, still under way, that whoever runs here comes from without its context."""
     if dispatching():
         return None
-    turn: Turn | None = _strayed.get() or getattr(threading.current_thread(), _ATTRIBUTE, None)
+    origin: Callable[[], Turn | None] = getattr(threading.current_thread(), _ATTRIBUTE, _nobody)
+    turn = origin()
     return turn if turn is not None and turn.under_way else None
+
+
+def _coming_from() -> Turn | None:
+    """The turn that what is begun here comes from."""
+    from mn_sdk.context_session.turn import ambient
+
+    return ambient() or strayed_from()
 
 
 def _remembering(start: Callable[[threading.Thread], None]) -> Callable[[threading.Thread], None]:
     @wraps(start)
     def remembering(thread: threading.Thread) -> None:
-        from mn_sdk.context_session.turn import ambient
-
-        turn = ambient()
+        turn = _coming_from()
         if turn is not None:
-            setattr(thread, _ATTRIBUTE, turn)
+            setattr(thread, _ATTRIBUTE, ref(turn))
         start(thread)
 
     return remembering
@@ -52,21 +59,36 @@ def _remembering(start: Callable[[threading.Thread], None]) -> Callable[[threadi
 
 def _carrying(submit: Callable[..., Future[Any]]) -> Callable[..., Future[Any]]:
     @wraps(submit)
-    def carrying(executor: ThreadPoolExecutor, function: Callable[..., Any], /, *args: Any, **arguments: Any) -> Any:
-        from mn_sdk.context_session.turn import ambient, unmanaged
+    def carrying(*args: Any, **arguments: Any) -> Any:
+        from mn_sdk.context_session.turn import unmanaged
 
-        turn = ambient()
-        if turn is None:
-            return submit(executor, function, *args, **arguments)
+        turn = _coming_from()
+        if turn is None or len(args) < 2:  # the original says what is missing
+            return submit(*args, **arguments)
+        executor, function, *rest = args
+        origin = ref(turn)
 
         def straying() -> Any:
-            token = _strayed.set(turn)
-            try:
-                return function(*args, **arguments)
-            finally:
-                _strayed.reset(token)
+            with _marked(origin):
+                return function(*rest, **arguments)
 
-        with unmanaged():  # a worker that is started for it serves others, too
+        with _marked(_nobody), unmanaged():  # a worker that is started for it serves others, too
             return submit(executor, straying)
 
     return carrying
+
+
+@contextmanager
+def _marked(origin: Callable[[], Turn | None]) -> Iterator[None]:
+    """What this thread does within comes from the turn of `origin`, in whatever context."""
+    thread = threading.current_thread()
+    before = getattr(thread, _ATTRIBUTE, _nobody)
+    setattr(thread, _ATTRIBUTE, origin)
+    try:
+        yield
+    finally:
+        setattr(thread, _ATTRIBUTE, before)
+
+
+def _nobody() -> None:
+    """The turn of what comes from none."""

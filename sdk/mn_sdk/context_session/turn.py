@@ -28,8 +28,10 @@ _ambient: Final[ContextVar[Turn | None]] = ContextVar("mn_turn", default=None)
 
 
 def ambient() -> Turn | None:
-    """The turn that a model call made here belongs to."""
-    return _ambient.get()
+    """The turn that a model call made here belongs to, while it is under way: a task that was begun in it may outlive
+    it, and is then nobody's."""
+    turn = _ambient.get()
+    return turn if turn is not None and turn.under_way else None
 
 
 class Turn:

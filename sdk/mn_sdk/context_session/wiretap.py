@@ -1,9 +1,12 @@
 """What is really sent: one dispatch watched at the HTTP client, where every provider's request passes.
 
 `recording` watches the calls made inside of it, in this context only: other code in the process is untouched, and
-outside of a recording the clients behave as ever. A second request to the same address within one dispatch is refused
-before it leaves: one dispatch is one send (invariant 10), whatever retries somebody configured. For the same reason
-redirects are not followed: the client would send again below of what is watched here.
+outside of a recording the clients behave as ever. An exchange is about the provider's request alone: the first POST to
+the address that litellm names before it calls. A second one there is refused before it leaves: one dispatch is one send
+(invariant 10), whatever retries somebody configured. For the same reason redirects are not followed: the client would
+send again below of what is watched here. Whatever else passes in the dispatch (a token that is fetched, a callback's
+own log) is none of its business, and so is everything once the dispatch has ended: contexts are copied, and a task
+that was started in one may live as long as the program.
 
 litellm may itself call a model in a dispatch, from a thread of its own as well, where no context tells whose it is, but
 the dispatch's logger, which it hands on. `within_dispatch` lets the first such call pass (an asynchronous completion
@@ -24,6 +27,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from mn_contract.errors import ContextBudgetExceeded, UnmanagedCall
 
@@ -33,14 +37,18 @@ _calling: Final[ContextVar[Exchange | None]] = ContextVar("mn_exchange_calling",
 """The exchange whose inner call this context is in."""
 _lock: Final = threading.Lock()
 _tapped: Final[set[str]] = set()
+_PORTS: Final = {"http": 80, "https": 443}
+_FORM: Final = "application/x-www-form-urlencoded"
+_Origin = tuple[str, str, int | None]
 _GRACE_SECONDS: Final = 0.5
 """The client's own limits speak first: a connection that could not be made in time proves that nothing left."""
 
 
 class Exchange:
-    """What was seen of one dispatch: how many requests were sent, the last answer's status and whole body.
+    """What was seen of one dispatch: whether the provider's request was sent, its answer's status and whole body, or
+    how it failed.
 
-    All that it sends and receives takes `limit` seconds from now at most.
+    All that it sends and receives takes `limit` seconds from now at most. Thread-safe.
     """
 
     def __init__(self, limit: float) -> None:
@@ -51,19 +59,10 @@ class Exchange:
         self.body: bytes | None = None
         self.failure: BaseException | None = None
         self.about_to_send = False
+        self.ended = False
         self._lock = threading.Lock()
-        self._addresses: set[str] = set()
+        self._provider: _Origin | None = None
         self._called = False
-        self._closed = False
-
-    def close(self) -> None:
-        """Ends the watching of every context that watches it. Idempotent."""
-        self._closed = True
-
-    @property
-    def closed(self) -> bool:
-        """Whether it is watched no more."""
-        return self._closed
 
     def calling(self) -> None:
         """litellm calls a model within the dispatch. Raises UnmanagedCall where one was called before."""
@@ -77,35 +76,59 @@ class Exchange:
         """Seconds until its limit; 0 where it has passed."""
         return max(self._until - time.monotonic(), 0.0)
 
-    def sending(self, request: Any) -> None:
-        """A request is about to leave. Raises UnmanagedCall for the second one to an address, ContextBudgetExceeded
-        where the time is up."""
-        if not self.left:
-            raise ContextBudgetExceeded(
-                f"the call's {self._limit} seconds had passed before it was sent", budget="deadline", limit=self._limit
-            )
-        address = f"{request.method} {request.url}"
+    def sending(self, request: Any) -> bool:
+        """A request is about to leave; whether it is the provider's. Raises UnmanagedCall for a second one to it,
+        ContextBudgetExceeded where the time is up."""
         with self._lock:
-            if address in self._addresses:
+            if self.ended or not _asks(request) or self._provider not in (None, _origin(request.url)):
+                return False
+            if self.sent:
                 raise UnmanagedCall("a second request within one dispatch was stopped; retries belong to the caller")
-            self._addresses.add(address)
-            self.sent += 1
-            self.status, self.body, self.failure = None, None, None
+            if not self.left:
+                raise ContextBudgetExceeded(
+                    f"the call's {self._limit} seconds had passed before it was sent",
+                    budget="deadline",
+                    limit=self._limit,
+                )
+            self._provider = _origin(request.url)
+            self.sent = 1
+        return True
 
     def received(self, response: Any, *, streamed: bool) -> None:
-        """An answer came; where it is streamed its body is still to be read."""
+        """The provider's answer came; where it is streamed its body is still to be read."""
         self.status = int(response.status_code)
         self.body = None if streamed else bytes(response.content)
 
     def on_log(self, event: dict[str, Any]) -> None:
-        """litellm's word that it is about to call a provider, by whatever client."""
-        if event.get("log_event_type") == "pre_api_call":
+        """litellm's word that it is about to call a provider, by whatever client, and where. What was sent before was
+        for something else, such as a token."""
+        with self._lock:
+            if event.get("log_event_type") != "pre_api_call" or self.about_to_send:
+                return
             self.about_to_send = True
+            self._provider = _origin((event.get("additional_args") or {}).get("api_base") or "")
+            self.sent, self.status, self.body, self.failure = 0, None, None, None
+
+    def end(self) -> None:
+        """The dispatch is over: nothing that its context still sends is its own."""
+        with self._lock:
+            self.ended = True
 
     def describe(self) -> str:
         """For evidence: numbers and names, no contents."""
         failure = "" if self.failure is None else f", {type(self.failure).__name__}"
         return f"{self.sent} sent, status {self.status}{failure}"
+
+
+def _asks(request: Any) -> bool:
+    """Whether a request can be one to a model: a POST, and no form, as those for tokens are (RFC 6749)."""
+    return request.method == "POST" and not request.headers.get("content-type", "").startswith(_FORM)
+
+
+def _origin(url: Any) -> _Origin | None:
+    """Scheme, host and port; None for what names no host."""
+    parts = urlsplit(str(url))
+    return (parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)) if parts.hostname else None
 
 
 @contextmanager
@@ -120,27 +143,27 @@ def recording(exchange: Exchange) -> Iterator[None]:
 
 
 def watch(exchange: Exchange) -> None:
-    """Watches what this context and its copies send from now on, until the exchange is closed: for a dispatch that ends
+    """Watches what this context and its copies send from now on, until the exchange has ended: for a dispatch that ends
     in another context than it began in."""
     _tap()
     _current.set(exchange)
 
 
-def watched() -> Exchange | None:
-    """The exchange that this context's requests belong to."""
-    exchange = _current.get()
-    return None if exchange is None or exchange.closed else exchange
-
-
 def dispatching() -> bool:
     """Whether this context is in a dispatch."""
-    return _current.get() is not None
+    return watched() is not None
+
+
+def watched() -> Exchange | None:
+    """The exchange that this context's requests belong to; none where it has ended."""
+    exchange = _current.get()
+    return None if exchange is None or exchange.ended else exchange
 
 
 @contextmanager
 def within_dispatch(logger: Any) -> Iterator[None]:
     """Around a model call of litellm's that no turn manages; `logger` is its `logger_fn`. Raises UnmanagedCall for the
-    second one in a dispatch."""
+    second one in a dispatch, be it over: whoever bears its logger repeats it."""
     exchange = watched() or _owner(logger)
     if exchange is None or _calling.get() is exchange:
         yield
@@ -174,9 +197,8 @@ def _sync(send: Any) -> Any:
     @functools.wraps(send)
     def tapped(client: Any, request: Any, **options: Any) -> Any:
         exchange = watched()
-        if exchange is None:
+        if exchange is None or not exchange.sending(request):
             return send(client, request, **options)
-        exchange.sending(request)
         try:
             response = _within(
                 exchange,
@@ -232,9 +254,8 @@ def _async(send: Any) -> Any:
     @functools.wraps(send)
     async def tapped(client: Any, request: Any, **options: Any) -> Any:
         exchange = watched()
-        if exchange is None:
+        if exchange is None or not exchange.sending(request):
             return await send(client, request, **options)
-        exchange.sending(request)
         try:
             response = await send(client, request, **{**options, "follow_redirects": False})
         except BaseException as error:

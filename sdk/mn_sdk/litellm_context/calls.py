@@ -140,7 +140,7 @@ class Call:
     def _settle(self, outcome: Outcome) -> Settled:
         if isinstance(self.step, Settled):
             return self._replay(self.step)
-        self.exchange.close()
+        self.exchange.end()
         with self.held:
             return self.dispatcher.settle(self.step, outcome)
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import inspect
 import json
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -26,7 +29,7 @@ from mn_contract.errors import (
 )
 from mn_contract.invocations import Attempt, State
 from mn_sdk.client import WorkingMemoryClient, runtime_client
-from mn_sdk.context_session import AsyncContextSession, ContextSession, interception, provider
+from mn_sdk.context_session import AsyncContextSession, ContextSession, interception, provider, strays
 from mn_sdk.context_session.journal.sqlite import SqliteInvocations
 from mn_sdk.context_session.wiretap import Exchange, recording
 from tests.scenario.session.upstream import Upstream
@@ -395,3 +398,86 @@ def test_a_turn_is_left_where_it_was_entered(session: ContextSession, upstream: 
     with session.turn("e"):
         litellm.completion(messages=MESSAGES, **upstream.arguments)
     assert len(upstream.requests) == 2
+
+
+def _in_a_task_of_its_own(call: Callable[[], Any]) -> None:
+    async def main() -> None:
+        await asyncio.to_thread(call)
+
+    _in_thread(lambda: asyncio.run(main()))
+
+
+def _in_the_loops_executor(call: Callable[[], Any]) -> None:
+    async def main() -> None:
+        await asyncio.get_running_loop().run_in_executor(None, call)
+
+    _in_thread(lambda: asyncio.run(main()))
+
+
+@pytest.mark.parametrize("inner", [_in_thread, _in_pool, _in_a_task_of_its_own, _in_the_loops_executor])
+@pytest.mark.parametrize("outer", [_in_thread, _in_pool, _in_a_pool_that_was_there])
+def test_what_a_stray_begins_strays_as_well(
+    session: ContextSession,
+    upstream: Upstream,
+    outer: Callable[[Callable[[], Any]], None],
+    inner: Callable[[Callable[[], Any]], None],
+) -> None:
+    def call() -> Any:
+        return litellm.completion(messages=MESSAGES, mock_response="made up", **upstream.arguments)
+
+    with session.turn("d"), pytest.raises(UnmanagedCall, match="turn 'd'"):
+        outer(lambda: inner(call))
+    outer(lambda: inner(call))
+
+
+def test_a_worker_that_a_stray_started_serves_others_too(session: ContextSession) -> None:
+    with ThreadPoolExecutor(1) as pool, session.turn("d"):
+        _in_thread(lambda: pool.submit(int).result(30))
+        context = Context()  # of a program that knows of no turn
+        found = context.run(pool.submit, lambda: strays.strayed_from()).result(30)
+    assert found is None
+
+
+def test_a_thread_does_not_keep_its_turn(session: ContextSession) -> None:
+    turn = session.turn("d")
+    with turn:
+        thread = threading.Thread(target=int)
+        thread.start()
+        thread.join(30)
+    gone = ref(turn)
+    del turn
+    gc.collect()
+    assert gone() is None
+
+
+def test_what_is_watched_looks_as_it_did() -> None:
+    with pytest.raises(TypeError, match=r"submit\(\) missing 1 required positional argument: 'fn'"):
+        POOL.submit()  # type: ignore[call-arg]
+    assert list(inspect.signature(litellm.batch_completion).parameters)[:2] == ["model", "messages"]
+    assert "thread_id" in inspect.signature(litellm.run_thread).parameters
+    assert list(inspect.signature(litellm.utils.client).parameters) == ["original_function"]
+    assert list(inspect.signature(litellm.completion).parameters)[:2] == ["model", "messages"]
+
+
+def test_a_task_that_was_begun_in_a_turn_is_nobodys_after_it(session: ContextSession, upstream: Upstream) -> None:
+    async def call() -> str:
+        answer = await litellm.acompletion(messages=MESSAGES, **upstream.arguments)
+        return str(answer.choices[0].message.content)
+
+    async def later(left: asyncio.Event) -> None:
+        await left.wait()
+        await call()
+        assert litellm.text_completion(model="openai/m", prompt="x", mock_response="made up")
+        with session.turn("e"):
+            await call()
+
+    async def main() -> None:
+        left = asyncio.Event()
+        with session.turn("d"):
+            task = asyncio.create_task(later(left))
+            await call()
+        left.set()
+        await task
+
+    asyncio.run(main())
+    assert ["recalled" in upstream.said(at) for at in range(3)] == [True, False, True]
