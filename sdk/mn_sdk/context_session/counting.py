@@ -2,7 +2,7 @@
 
 The counter is ours, or the one that MN_CONTEXT_TOKEN_COUNTER_FACTORY makes. Where a model bills more than count and
 margin, its margin is wider from then on, in this session and in later ones under the same root; the turn's report and
-the log say so. Usage that nobody reported, as of a stream that was cut, teaches nothing.
+the log say so. Usage that nobody reported, as of a stream that was cut, teaches nothing; `forget` undoes it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from mn_contract.canonical import encoded
+from mn_contract.errors import InvalidInput
 from mn_sdk.context_session.journal.notes import Notes
 from mn_sdk.environment import COUNTER_FACTORY, token_counter_factory
 from mn_sdk.scope import SessionScope
@@ -49,13 +50,18 @@ class Counting:
         """The tokens of a complete request, with the margin that the model has shown to need."""
         return self._calibration.applied(self._counter.count(request, model=model), model=model)
 
-    def observed(self, count: Count, model: str, usage: Mapping[str, int]) -> str:
-        """Learns from what was billed for a request that was counted as `count`: how the model drifted, or nothing."""
-        billed = usage.get("prompt_tokens")
-        if not billed:
-            return ""
+    def forget(self, model: str) -> None:
+        """Forgets what was learned of a model, here and in what is kept. Raises InvalidInput where none is named."""
+        if not isinstance(model, str) or not model:
+            raise InvalidInput("name the model, as the call named it", field="model")
         with self._lock:
-            self._calibration, drift = self._calibration.observed(count, model=model, billed=billed)
+            self._calibration = self._calibration.forgotten(model)
+            self._notes.put(_KIND, _NAME, encoded(self._calibration.document()))
+
+    def observed(self, count: Count, model: str, usage: Mapping[str, Any]) -> str:
+        """Learns from what was billed for a request that was counted as `count`: how the model drifted, or nothing."""
+        with self._lock:
+            self._calibration, drift = self._calibration.observed(count, model=model, billed=usage.get("prompt_tokens"))
             if drift is None:
                 return ""
             self._notes.put(_KIND, _NAME, encoded(self._calibration.document()))

@@ -271,6 +271,12 @@ class ContextSession:
         with self._closing.under_way():
             return self._dispatcher.capacity(turning, read_arguments(request))
 
+    def forget_drift(self, model: str) -> None:
+        """Forgets what was learned of a model from what it billed: its margin is again as wide as it was at first.
+        Raises InvalidInput."""
+        with self._closing.under_way():
+            self._dispatcher.counting.forget(model)
+
     def reconcile(self, name: str, *, response: Any = None, not_executed: bool = False, evidence: str = "") -> Attempt:
         """Settles a call whose outcome was unknown: with the response that was found, or as not executed.
 
