@@ -100,7 +100,9 @@ def test_asking_claims_and_sends_nothing(session: ContextSession, upstream: Upst
     assert session.journal.invocations.newest("capacity") is None
 
 
-@pytest.mark.parametrize("request_", [{}, {"messages": []}, {"messages": "x", "model": "gpt-4o"}, {"model": "gpt-4o"}])
-def test_what_is_no_call_is_refused(session: ContextSession, request_: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "request_", [None, "x", [], {}, {"messages": []}, {"messages": "x", "model": "gpt-4o"}, {"model": "gpt-4o"}]
+)
+def test_what_is_no_call_is_refused(session: ContextSession, request_: Any) -> None:
     with pytest.raises(InvalidInput):
         session.capacity(request_)
