@@ -89,7 +89,8 @@ def json_decision_capacity(
     schema_name: str,
     model: str | None = None,
 ) -> int:
-    """How many bytes of further text `request` may carry in a durable_json_decision, whatever the text says.
+    """How many UTF-8 bytes of further text `request` may carry in a durable_json_decision, whatever the text says, but
+    for control characters that JSON writes as `\\u00..`.
 
     What the record requires (constraints, open obligations) shares the room and is not subtracted: nothing is read
     here. `model` is the one that MN_LLM_MODEL names.

@@ -7,6 +7,7 @@ with its margin, and says so: a counter that is down must not stop the work, nor
 
 from __future__ import annotations
 
+import copy
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -67,7 +68,8 @@ class ExactCounter:
         tokens = self._known.find(key)
         if tokens is None:
             try:
-                answered = self.counter(request={**request, "model": model}, scope=self.scope, principal=self.principal)
+                asked = copy.deepcopy({**request, "model": model})  # it is the user's code, and may change it
+                answered = self.counter(request=asked, scope=dict(self.scope), principal=self.principal)
             except Exception as error:  # noqa: BLE001  # the user's code may raise anything
                 return _failed(ours, f"{self.name} failed: {type(error).__name__}")
             if isinstance(answered, bool) or not isinstance(answered, int) or not 0 < answered <= _TOKENS_MAX:

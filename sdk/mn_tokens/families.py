@@ -2,7 +2,8 @@
 
 A table, first match first. Names are matched whole, however they are spelled (`openrouter/anthropic/claude-opus-4.7` is
 `claude-opus-4-7`): a name that only begins like a known one is another model. What no line knows is counted as an
-estimate with the widest margin, never as if it were known; so is a known model under a router that is not.
+estimate with the widest margin, never as if it were known; so is a known model under a router that is not, and so is a
+release that came after the table, by the rules of the one nearest to it.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def _estimated(name: str, rules: Rules, margin: Margin = estimates.OPEN_MARGIN, 
 
 _OPENAI_WORDS: Final = (
     r"mini|nano|pro|turbo|chat|codex|max|instruct|deep-research|search|vision|preview|latest|sol|luna|terra"
-    r"|\d{4}(-\d\d-\d\d)?|\d\dk"
+    r"|[01]\d[0-3]\d|202[3-6]-\d\d-\d\d|\d\dk"
 )
 _OTHER_WORDS: Final = (
     r"lite|thinking|exp|beta|preview|latest|free|image|instruct|fast|fp8|fp16|turbo|versatile|instant|\d{8}|\d{4}"
@@ -56,7 +57,7 @@ _OTHER_WORDS: Final = (
 """What may stand after a known name and leave it the same model: sizes, dates, releases."""
 
 _NAMES: Final[tuple[tuple[str, Family], ...]] = (
-    (r"gpt-5(-[1-9])?", _openai("openai-5", openai.FIVE, openai.FIVE_RESPONSES, _REASONING)),
+    (r"gpt-5(-[1-6])?", _openai("openai-5", openai.FIVE, openai.FIVE_RESPONSES, _REASONING)),
     (r"o3", _openai("openai-o3", openai.REASONING_O3, openai.REASONING_RESPONSES, _REASONING)),
     (r"o4", _openai("openai-o4", openai.REASONING_O4, openai.REASONING_RESPONSES, _REASONING)),
     (r"o1", _openai("openai-o1", openai.REASONING, openai.REASONING_RESPONSES, _REASONING)),
@@ -106,6 +107,11 @@ _TABLE: Final = tuple(
     for pattern, family in _NAMES
 )
 
+_LATER: Final = re.compile(
+    rf"(?P<model>gpt-5)-([7-9]|\d\d)(?P<rest>(-({_OPENAI_WORDS}))*)|(?P<dated>.+)-20(2[7-9]|[3-9]\d)-\d\d-\d\d"
+)
+"""Releases that came after this table: nobody can know how they are billed, and the nearest one is the best guess."""
+
 GENERIC: Final = Family(
     name="generic",
     rules=estimates.UNKNOWN,
@@ -129,12 +135,14 @@ def family_of(model: str, api: str = "chat") -> Family:
     """The family of `model` as it is called by `api`, GENERIC where no line knows it."""
     router, _, name = model.lower().rpartition("/")
     spelling = _SEPARATORS.sub("-", _VENDOR.sub("", name))
-    found = next((family for pattern, family in _TABLE if pattern.fullmatch(spelling)), GENERIC)
+    later = _LATER.fullmatch(spelling)
+    nearest = spelling if later is None else later["dated"] or f"{later['model']}{later['rest']}"
+    found = next((family for pattern, family in _TABLE if pattern.fullmatch(nearest)), GENERIC)
     if api == "responses" and found.responses is not None:
         found = replace(found, rules=found.responses, margin=found.margin.widest(_RESPONSES))
     found = replace(found, rules=found.under.get(router, found.rules))
-    if not found.known or router in _EXACT_UNDER:
+    if not found.known or (router in _EXACT_UNDER and later is None):
         return found
-    if router in _ROUTED:
+    if router in _ROUTED and later is None:
         return replace(found, margin=found.margin.widest(_ROUTED[router]))
     return replace(found, known=False, margin=GENERIC.margin)

@@ -20,6 +20,9 @@ from mn_tokens.values import Part
 
 _REPLY: Final = 3
 _PARALLEL_CALLS: Final = 6
+_WRITTEN_SHARE: Final = 0.5
+_WRITTEN_TOKENS: Final = 16
+"""How far arguments as they were sent may be from compact JSON by white space and escapes that are usual."""
 _SCHEMA_DROPPED: Final = frozenset({"additionalProperties", "strict", "$schema"})
 
 
@@ -72,10 +75,13 @@ class OpenAI:
             fields = [*self._fields(message, len(calls) == 1, parallel, tokens)]
             if fields:
                 spent = sum(cost for _, cost in fields)
-                yield Line(index, index + 1, spent, kind_of(message), tuple(fields))
+                odd = 0 if parallel else self._oddly_written(message.calls, tokens)
+                yield Line(index, index + 1, spent, kind_of(message), tuple(fields), beyond=odd, certain=not odd)
         if parallel:
             at = next(index for index, message in enumerate(messages) if message.calls)
-            yield Line(at, at + 1, self._parallel_calls(calls, tokens), "call")
+            odd = self._oddly_written(calls, tokens)
+            cost = self._parallel_calls(calls, tokens)
+            yield Line(at, at + 1, cost, "call", beyond=odd, certain=not odd)
             places = [index for index, message in enumerate(messages) if message.results]
             if places:
                 said = [result.text for result in results]
@@ -117,6 +123,20 @@ class OpenAI:
             + tokens(_compact(call.arguments) if self.compact else call.arguments)
         )
 
+    def _oddly_written(self, calls: Sequence[Call], tokens: Tokens) -> int:
+        """How many tokens arguments cost more or less as they were sent than as they are shown, where that is much: no
+        recording has such, so that nobody knows which of the two is billed."""
+        if not self.compact:
+            return 0
+        apart = 0
+        for call in calls:
+            compact = _compact(call.arguments)
+            if len(compact) != len(call.arguments):
+                shown = tokens(compact)
+                differs = abs(tokens(call.arguments) - shown)
+                apart += differs if differs > _WRITTEN_SHARE * shown + _WRITTEN_TOKENS else 0
+        return apart
+
     def _parallel_calls(self, calls: Sequence[Call], tokens: Tokens) -> int:
         uses = ",".join(
             f'{{"recipient_name":"functions.{call.name}","parameters":{_compact(call.arguments)}}}' for call in calls
@@ -148,16 +168,19 @@ class OpenAI:
             whole = tokens(section) + self.tools_hosted
         spent = 0
         for index, tool in enumerate(envelope.tools):
-            cost = tokens(openai_tools.function(tool, whole=self.whole))
+            declared, complete = openai_tools.declaration(tool, whole=self.whole)
+            cost = tokens(declared)
             spent += cost
             unshown = list(openai_tools.unshown(tool))
+            left = 0 if complete else tokens(as_text(tool.parameters))
             yield Part(
                 f"tools[{index}] {tool.name}",
                 cost,
                 "tools",
                 beyond=sum(tokens(as_text({key: value})) for key, value in unshown)
-                + sum(map(tokens, openai_tools.doubtful(tool))),
-                certain=all(key in openai_tools.UNBILLED for key, _ in unshown),
+                + sum(map(tokens, openai_tools.doubtful(tool)))
+                + left,
+                certain=complete and all(key in openai_tools.UNBILLED for key, _ in unshown),
             )
         yield Part("tools", whole - spent + self._choice(envelope, tokens), "tools")
 

@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mn_contract.errors import InvalidInput
 from mn_tokens.request import Tool
 
 _DEPTH_MAX: Final = 64
-_SCHEMAS_MAX: Final = 100_000
+_SCHEMAS_MAX: Final = 4096
 """Schemas that one function's declaration may hold, each use of a `$ref` counted."""
+_SCHEMAS_ONCE_MAX: Final = 32_768
+"""The same, where each `$ref` is followed once."""
 _ANY: Final = "any"
 _BARE: Final = "object"
 
@@ -32,22 +33,29 @@ _DEFINITIONS: Final = ("$defs", "definitions")
 
 @dataclass(slots=True)
 class _Document:
-    """A function's parameters as a whole: what references point into, and how many schemas were rendered of it."""
+    """A function's parameters as a whole: what references point into, how many schemas may be rendered of it and how
+    many were. `followed` are the references that were, where each is followed once; None where all are."""
 
     root: Mapping[str, Any]
+    schemas_max: int = _SCHEMAS_MAX
+    followed: set[str] | None = None
     rendered: int = 0
 
+    @property
+    def spent(self) -> bool:
+        """Whether no more may be rendered."""
+        return self.rendered > self.schemas_max
+
     def resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The schema that a local `$ref` points at. Raises InvalidInput where references multiply without end."""
+        """The schema that a local `$ref` points at; the reference itself where it is not followed."""
         self.rendered += 1
-        if self.rendered > _SCHEMAS_MAX:
-            raise InvalidInput(
-                f"a tool's parameters hold more than {_SCHEMAS_MAX} schemas with its references followed; flatten them",
-                field="tools",
-            )
         ref = schema.get("$ref")
         if not isinstance(ref, str) or not ref.startswith("#/"):
             return schema
+        if self.followed is not None:
+            if ref in self.followed:
+                return schema
+            self.followed.add(ref)
         target: Any = self.root
         for step in ref[2:].split("/"):
             target = target.get(step) if isinstance(target, Mapping) else None
@@ -63,12 +71,22 @@ def section(tools: Sequence[Tool], *, whole: bool = False) -> str:
 def function(tool: Tool, *, whole: bool = False) -> str:
     """One function's declaration, with the blank line after it. `whole`: whether the description of its parameters as a
     whole is shown, too; GPT-5 is shown it, models before it are not."""
+    return declaration(tool, whole=whole)[0]
+
+
+def declaration(tool: Tool, *, whole: bool = False) -> tuple[str, bool]:
+    """`function`, and whether all of it is there: where references multiply beyond bounds, as those of a tree do, each
+    is followed once, for nobody knows how far a provider follows them."""
     comment = _comment(tool.description)
     schema = tool.parameters if isinstance(tool.parameters, Mapping) else {}
     if not _has_properties(schema):
-        return f"{comment}type {tool.name} = () => any;\n\n"
+        return f"{comment}type {tool.name} = () => any;\n\n", True
     root = schema if whole else {key: value for key, value in schema.items() if key != "description"}
-    return f"{comment}type {tool.name} = (_: {_type(root, _Document(root), 0)}) => any;\n\n"
+    document = _Document(root)
+    declared = _type(root, document, 0)
+    if document.spent:
+        declared = _type(root, _Document(root, _SCHEMAS_ONCE_MAX, set()), 0)
+    return f"{comment}type {tool.name} = (_: {declared}) => any;\n\n", not document.spent
 
 
 def unshown(tool: Tool) -> Iterator[tuple[str, Any]]:
@@ -203,7 +221,7 @@ def _comment(text: Any) -> str:
 
 def _type(schema: Any, document: _Document, depth: int, *, told: bool = False) -> str:
     """A type; an object's title and description stand before it, unless they are `told` elsewhere."""
-    if not isinstance(schema, Mapping) or depth > _DEPTH_MAX:
+    if not isinstance(schema, Mapping) or depth > _DEPTH_MAX or document.spent:
         return _ANY
     target = document.resolved(schema)
     words = "" if told and target is schema else _words(target)

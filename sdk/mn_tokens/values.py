@@ -29,8 +29,8 @@ class Count:
     """The cost of a complete request.
 
     `tokens` is the sum of the ledger. `margin` is how many more the provider may bill, and `reasons` say why it may;
-    admission adds it. `exact` says that tokenizer and framing are known for this model and that nothing in the request
-    is outside of what is known.
+    admission adds it. `widened` of them are for what the model was seen to bill (`Calibration`). `exact` says that
+    tokenizer and framing are known for this model and that nothing in the request is outside of what is known.
     """
 
     tokens: int
@@ -39,6 +39,7 @@ class Count:
     tokenizer: str
     ledger: tuple[Part, ...]
     reasons: tuple[str, ...] = ()
+    widened: int = 0
 
     @property
     def upper(self) -> int:

@@ -18,7 +18,7 @@ from typing import Any, Final
 from mn_tokens.encodings import O200K
 from mn_tokens.outlines import outlined
 from mn_tokens.reading.json_values import as_text
-from mn_tokens.request import Envelope, Message, Text, Thought, Tool
+from mn_tokens.request import Envelope, Message, Result, Strange, Text, Thought, Tool
 from mn_tokens.rules import Line, Tokens, kind_of, strange_lines
 from mn_tokens.values import Part
 
@@ -141,8 +141,8 @@ class Weighed:
 
     def _beyond(self, message: Message) -> int:
         sealed = sum(block.sealed_characters for block in message.blocks if isinstance(block, Thought))
-        texts = [block.text for block in message.blocks if isinstance(block, Text)]
-        texts += [result.text for result in message.results]
+        texts = [block.text for block in message.blocks if isinstance(block, Text | Result | Thought | Strange)]
+        texts += [call.arguments for call in message.calls]
         return math.ceil(self.sealed_beyond * sealed) + sum(map(self._doubted, texts))
 
     def envelope(self, envelope: Envelope, host: Message | None, tokens: Tokens) -> Iterator[Part]:
@@ -165,7 +165,7 @@ class Weighed:
                 "response_format",
                 self.schema + math.ceil(self.schema_scale * size),
                 "schema",
-                beyond=math.ceil(self.schema_beyond * size),
+                beyond=math.ceil(self.schema_beyond * size) + self._doubted(text),
             )
         yield Part("reply", self.start + (self.thinking if envelope.thinks else 0))
 

@@ -74,6 +74,10 @@ class AsyncContextSession:
         """See ContextSession.capacity."""
         return await asyncio.to_thread(self.session.capacity, request, **kwargs)
 
+    async def forget_drift(self, model: str) -> None:
+        """See ContextSession.forget_drift."""
+        await asyncio.to_thread(self.session.forget_drift, model)
+
     async def reconcile(self, name: str, **kwargs: Any) -> Attempt:
         """See ContextSession.reconcile."""
         return await asyncio.to_thread(self.session.reconcile, name, **kwargs)

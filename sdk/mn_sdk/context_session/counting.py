@@ -2,7 +2,7 @@
 
 The counter is ours, or the one that MN_CONTEXT_TOKEN_COUNTER_FACTORY makes. Where a model bills more than count and
 margin, its margin is wider from then on, in this session and in later ones under the same root; the turn's report and
-the log say so. Usage that nobody reported, as of a stream that was cut, teaches nothing.
+the log say so. Usage that nobody reported, as of a stream that was cut, teaches nothing; `forget` undoes it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mn_contract.canonical import encoded
+from mn_contract.errors import InvalidInput
 from mn_sdk.context_session.admit import Counter as CountRequest
 from mn_sdk.context_session.journal.notes import Notes
 from mn_sdk.environment import COUNTER_FACTORY, token_counter_factory
@@ -47,10 +48,15 @@ class Counting:
         """The tokens of a complete request, with the margin that the model has shown to need."""
         return self._learned.calibration.applied(self._counter(request, model), model=model)
 
-    def observed(self, count: Count, model: str, usage: Mapping[str, int]) -> str:
+    def forget(self, model: str) -> None:
+        """Forgets what was learned of a model, here and in what is kept. Raises InvalidInput where none is named."""
+        if not isinstance(model, str) or not model:
+            raise InvalidInput("name the model, as the call named it", field="model")
+        self._learned.forget(model)
+
+    def observed(self, count: Count, model: str, usage: Mapping[str, Any]) -> str:
         """Learns from what was billed for a request that was counted as `count`: how the model drifted, or nothing."""
-        billed = usage.get("prompt_tokens")
-        drift = self._learned.observe(count, model, billed) if billed else None
+        drift = self._learned.observe(count, model, usage.get("prompt_tokens"))
         if drift is None:
             return ""
         import logging
@@ -67,12 +73,20 @@ class _Learned:
         self._notes = notes
         self._lock = threading.Lock()
 
-    def observe(self, count: Count, model: str, billed: int) -> Drift | None:
+    def observe(self, count: Count, model: str, billed: Any) -> Drift | None:
         with self._lock:
             self.calibration, drift = self.calibration.observed(count, model=model, billed=billed)
             if drift is not None:
-                self._notes.put(_KIND, _NAME, encoded(self.calibration.document()))
+                self._keep()
             return drift
+
+    def forget(self, model: str) -> None:
+        with self._lock:
+            self.calibration = self.calibration.forgotten(model)
+            self._keep()
+
+    def _keep(self) -> None:
+        self._notes.put(_KIND, _NAME, encoded(self.calibration.document()))
 
 
 def _counter(scope: SessionScope) -> CountRequest:

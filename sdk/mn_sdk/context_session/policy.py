@@ -39,7 +39,7 @@ class ContextPolicy:
         it. Raises InvalidInput where the table does not know the window."""
         from mn_tokens import model_limits
 
-        limits = model_limits(model)
+        limits = model_limits(model) if isinstance(model, str) else None
         if limits is None or limits.input_tokens is None:
             raise InvalidInput(
                 f"litellm's table knows no window of {model!r}: state it, as ContextPolicy(window_tokens=...)",

@@ -272,6 +272,12 @@ class ContextSession:
         with self._closing.under_way():
             return self.dispatcher.capacity(turning, read_arguments(request))
 
+    def forget_drift(self, model: str) -> None:
+        """Forgets what was learned of a model from what it billed: its margin is again as wide as it was at first.
+        Raises InvalidInput."""
+        with self._closing.under_way():
+            self.dispatcher.counting.forget(model)
+
     def reconcile(
         self,
         name: str,

@@ -14,7 +14,7 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any, Final
 
-from mn_contract.errors import ContextError, UnmanagedCall
+from mn_contract.errors import ContextError, InvalidInput, UnmanagedCall
 from mn_sdk.context_session import provider
 from mn_sdk.context_session.call import ModelCall, read_call
 from mn_sdk.context_session.decision import Turning
@@ -230,5 +230,7 @@ def unmanaged() -> Iterator[None]:
 
 def read_arguments(arguments: Mapping[str, Any]) -> ModelCall:
     """A call from litellm's arguments. Raises InvalidInput, also where litellm is set to send something else."""
+    if not isinstance(arguments, Mapping):
+        raise InvalidInput("a call is its arguments by name: model, messages and more", field="request")
     provider.check_settings()
     return read_call(arguments, response_format=provider.response_schema(arguments.get("response_format")))

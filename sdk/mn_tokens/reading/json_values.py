@@ -26,7 +26,7 @@ def frozen(value: Any, field: str, depth: int = 0) -> Hashable:
         flat: list[Hashable] = [_OBJECT]
         for key, inner in value.items():
             if type(key) is not str:
-                raise InvalidInput(f"{field}: object keys must be strings, not {type(key).__name__}", field=field)
+                raise _refused(f"has a key that is no text but a {type(key).__name__}", field)
             flat.append(key)
             flat.append(inner if type(inner) is str else frozen(inner, field, depth + 1))
         return tuple(flat)
@@ -35,9 +35,11 @@ def frozen(value: Any, field: str, depth: int = 0) -> Hashable:
     if isinstance(value, list | tuple):
         _check_depth(depth, field)
         return (_LIST, *[frozen(inner, field, depth + 1) for inner in value])
-    if isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
+    if isinstance(value, bool | int):
         return (type(value), value)
-    raise InvalidInput(f"{field} holds a {type(value).__name__} that JSON does not know", field=field)
+    if isinstance(value, float) and math.isfinite(value):
+        return (float, repr(value))  # as it is written: 0.0 and -0.0 are equal, and not the same text
+    raise _refused(f"holds a {type(value).__name__} that JSON does not know", field)
 
 
 def frozen_group(items: Sequence[Mapping[str, Any]], field: str) -> Hashable:
@@ -58,7 +60,11 @@ _LIST: Final = frozenset({"[]"})
 
 def _check_depth(depth: int, field: str) -> None:
     if depth > _DEPTH_MAX:
-        raise InvalidInput(f"{field} is nested deeper than {_DEPTH_MAX} levels", field=field)
+        raise _refused(f"is nested deeper than {_DEPTH_MAX} levels", field)
+
+
+def _refused(what: str, field: str) -> InvalidInput:
+    return InvalidInput(f"{field} {what}".strip(), field=field)
 
 
 def as_text(value: Any) -> str:

@@ -165,10 +165,16 @@ def test_text_of_the_capacity_fits_whatever_it_says(model: Upstream, tmp_path: P
     request = {"stage": "review", "evidence": ""}
     room = json_decision_capacity("Answer.", request, SCHEMA, policy=ContextPolicy(), schema_name="answer")
     assert 4000 < room < ContextPolicy().input_budget
-    for name, text in {"line": "a\n" * (room // 2), "wide": "𝕏" * (room // 4), "quoted": '"' * room}.items():
+    texts = {
+        "line": "a\n" * (room // 2),
+        "wide": "𝕏" * (room // 4),
+        "quoted": '"' * room,
+        "odd": "\t\x7f" * (room // 2),
+    }
+    for name, text in texts.items():
         decide(tmp_path, name, request={**request, "evidence": text})
     with pytest.raises(NeedsPartition):
-        decide(tmp_path, "beyond", request={**request, "evidence": "word " * (room + 500)})
+        decide(tmp_path, "beyond", request={**request, "evidence": "word " * ContextPolicy().input_budget})
 
 
 def test_a_request_that_is_too_large_leaves_no_room() -> None:

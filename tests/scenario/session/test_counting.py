@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mn_contract.errors import InvalidInput, NeedsPartition
+from mn_contract.errors import InvalidInput
 from mn_sdk.context_session import ContextSession
 from tests.scenario.session.upstream import Upstream, completion, events
 
@@ -17,9 +17,9 @@ MESSAGES = [{"role": "user", "content": "how much is it?"}]
 ASKED: list[dict[str, Any]] = []
 
 
-def billed(tokens: int) -> bytes:
+def billed(tokens: Any) -> bytes:
     answer = json.loads(completion())
-    answer["usage"] = {"prompt_tokens": tokens, "completion_tokens": 1, "total_tokens": tokens + 1}
+    answer["usage"] = {"prompt_tokens": tokens, "completion_tokens": 1, "total_tokens": tokens}
     return json.dumps(answer).encode()
 
 
@@ -49,10 +49,20 @@ def test_a_model_that_bills_more_is_told_and_gets_a_wider_margin(
     assert wider.margin >= first.margin + 1000
     assert (wider.exact, wider.drift) == (False, "")
     assert "billed more than was reckoned with" in wider.reasons[-1]
-    upstream.body = billed(100_000)
-    report(session, upstream, "drifts-more")
-    with pytest.raises(NeedsPartition):
-        session.complete("no-room-left", messages=MESSAGES, **upstream.arguments)
+    with pytest.raises(InvalidInput):
+        session.forget_drift("")
+    session.forget_drift("openai/gpt-4o")
+    assert report(session, upstream, "forgotten").margin < 10
+    session.close()
+    assert report(open_session(), upstream, "forgotten-for-good").margin < 10
+
+
+@pytest.mark.parametrize("usage", [-10, True, "10", 2**39, 10**17, None])
+def test_odd_usage_costs_no_answer_and_teaches_nothing(session: ContextSession, upstream: Upstream, usage: Any) -> None:
+    upstream.body = billed(usage)
+    first = report(session, upstream, "odd")
+    upstream.body = billed(10)
+    assert report(session, upstream, "after").margin < first.margin + 10
 
 
 def test_a_stream_teaches_by_what_was_reported_only(session: ContextSession, upstream: Upstream) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mn_contract.errors import InvalidInput
-from mn_tokens import Counter, count, encodings
+from mn_tokens import Counter, check_request, count, encodings
 from mn_tokens.openai_tools import section
 from mn_tokens.reading import SHAPES
 
@@ -158,6 +158,13 @@ def test_a_model_whose_tokenizer_is_not_known_is_estimated_and_said_to_be(model:
 def test_what_cannot_be_counted_is_refused(request_: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         count(request_, model="gpt-4o")
+
+
+@pytest.mark.parametrize(("item", "why"), [({"content": b"x"}, "holds a bytes"), ({1: "x"}, "has a key")])
+def test_a_refusal_reads_as_a_sentence(item: dict[Any, Any], why: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        check_request({"messages": [{"role": "user", **item}]})
+    assert refused.value.message.startswith(f"messages[0]: {why}")
 
 
 @settings(max_examples=100, deadline=None)

@@ -61,6 +61,29 @@ def test_where_it_fails_our_count_holds_and_says_so(answer: Any) -> None:
     assert len(fake.asked) == 2
 
 
+def test_a_counter_that_changes_what_it_is_asked_changes_no_request() -> None:
+    request = {"messages": [{"role": "user", "content": "hello"}]}
+
+    def change(*, request: Any, scope: Any, principal: str) -> int:
+        request["messages"][0]["content"] = "other"
+        scope.clear()
+        return 7
+
+    counter = ExactCounter(counter=change, scope=SCOPE, principal="p", name="theirs")
+    assert counter.count(request, model="m").tokens == 7
+    assert request == REQUEST
+    assert SCOPE == {"job_id": "j", "run_id": "r"}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_what_ends_the_process_is_not_taken_for_a_failure(error: type[BaseException]) -> None:
+    def end(**asked: Any) -> int:
+        raise error
+
+    with pytest.raises(error):
+        ExactCounter(counter=end, scope=SCOPE, principal="p", name="theirs").count(REQUEST, model="m")
+
+
 def test_what_cannot_be_counted_is_refused_before_it_is_asked() -> None:
     counter, fake = exact(50)
     with pytest.raises(InvalidInput):

@@ -93,6 +93,26 @@ def test_a_name_that_is_not_all_of_a_models_is_an_estimate(name: str) -> None:
     assert counted.margin >= counted.tokens * 0.9
 
 
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("gpt-5.9", "gpt-5"),
+        ("gpt-5.7-mini", "gpt-5-mini"),
+        ("gpt-5.12-2026-10-01", "gpt-5"),
+        ("gpt-4o-2029-01-01", "gpt-4o"),
+        ("gpt-5.4-mini-2027-02-03", "gpt-5.4-mini"),
+        ("o3-2031-01-01", "o3"),
+    ],
+)
+@pytest.mark.parametrize("router", ["", "azure/", "openrouter/openai/"])
+def test_a_release_after_the_table_is_counted_as_the_nearest_and_is_an_estimate(
+    router: str, name: str, nearest: str
+) -> None:
+    found = family_of(router + name)
+    assert found.rules == family_of(nearest).rules
+    assert (found.known, found.margin) == (False, GENERIC.margin)
+
+
 @pytest.mark.parametrize("name", OPENAI)
 @pytest.mark.parametrize("router", ["", "openai/", "azure/", "openrouter/openai/"])
 def test_openais_models_are_exact_where_they_are_billed_as_openai_bills_them(router: str, name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,3 +80,10 @@ def test_without_a_table_nothing_is_known(monkeypatch: pytest.MonkeyPatch, tmp_p
     limits._table.cache_clear()
     assert model_limits("gpt-4o") is None
     limits._table.cache_clear()
+
+
+@pytest.mark.parametrize("model", [None, 5, "", ["small"]])
+def test_a_policy_for_what_is_no_model_is_refused(model: Any) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        ContextPolicy.for_model(model)
+    assert refused.value.field == "model"

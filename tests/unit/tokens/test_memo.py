@@ -36,7 +36,12 @@ def same(one: object, other: object) -> bool:
         return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(same, one, other))
-    return one == other
+    return repr(one) == repr(other)
+
+
+def test_zeros_that_are_written_differently_are_different_values() -> None:
+    assert frozen(0.0, "f") != frozen(-0.0, "f")
+    assert frozen({"a": [0.0]}, "f") != frozen({"a": [-0.0]}, "f")
 
 
 @given(JSON, JSON)

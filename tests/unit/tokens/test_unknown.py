@@ -194,12 +194,50 @@ def test_a_reference_to_a_reference_hides_nothing() -> None:
     assert count(offered(parameters=schema), model="gpt-4o").upper >= COST
 
 
-def test_references_that_multiply_are_refused() -> None:
-    level = {f"d{n}": {"properties": {"a": {"$ref": f"#/$defs/d{n + 1}"}, "b": {"$ref": f"#/$defs/d{n + 1}"}}}
-             for n in range(40)}  # fmt: skip
-    root = {"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": level}
-    with pytest.raises(InvalidInput):
-        count(offered(parameters=root), model="gpt-4o")
+NODE = {"type": "object", "properties": {"v": {"type": "string", "description": LONG},
+                                         "left": {"anyOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]},
+                                         "right": {"anyOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]}}}  # fmt: skip
+TREE = {"type": "object", "properties": {"root": {"$ref": "#/$defs/n"}}, "$defs": {"n": NODE}}
+LEVELS = {f"d{n}": {"properties": {side: {"$ref": f"#/$defs/d{n + 1}"} for side in "lr"}} for n in range(40)}
+DOUBLING = {"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": LEVELS}
+
+
+def twice(depth: int) -> dict[str, Any]:
+    return {"type": ["object", "object"], "properties": {"a": twice(depth - 1) if depth else {}}}
+
+
+@pytest.mark.parametrize("parameters", [TREE, DOUBLING, {"type": "object", "properties": {"a": twice(40)}}])
+@pytest.mark.parametrize("model", ["gpt-4o", "gpt-5"])
+def test_schemas_that_multiply_are_estimated_in_their_own_size(parameters: dict[str, Any], model: str) -> None:
+    written = encodings.tokens(encodings.O200K, json.dumps(parameters))
+    counted = count(offered(parameters=parameters), model=model)
+    assert not counted.exact
+    assert counted.upper - counted.tokens >= written // 2
+    if "$defs" in parameters:
+        assert counted.upper < 4 * written + 200
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        f'{{"x": 3.{"14159" * 400}}}',
+        json.dumps({"x": LONG})[:-1] + ', "x": 1}',
+        '{"x":' + " \n" * 900 + "1}",
+        json.dumps({"x": "日本語テキスト" * 90}),
+    ],
+)
+@pytest.mark.parametrize("calls", [1, 2])
+def test_arguments_that_are_written_oddly_may_be_billed_as_they_were_sent(arguments: str, calls: int) -> None:
+    called_ = [{"id": f"c{n}", "function": {"name": "f", "arguments": arguments}} for n in range(calls)]
+    counted = count({"messages": [USER, {"role": "assistant", "tool_calls": called_}, USER]}, model="gpt-4o")
+    assert not counted.exact
+    assert counted.upper >= calls * encodings.tokens(encodings.O200K, arguments)
+
+
+def test_arguments_that_are_written_as_usual_leave_a_count_exact() -> None:
+    values = {f"key_{n}": ["some words", n, 0.5, True, {"a": None}] for n in range(30)}
+    for arguments in (json.dumps(values), json.dumps(values, separators=(",", ":"))):
+        assert count(called({"function": {"name": "f", "arguments": arguments}}), model="gpt-4o").exact
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -59,6 +61,27 @@ def test_other_scripts_are_doubted_where_the_tokenizer_is_not_known() -> None:
     known, unknown = (count(asked(text), model=model) for model in ("deepseek-chat", "llama-3.3-70b"))
     assert unknown.upper >= count(asked(text), model="gpt-4").tokens
     assert unknown.margin > 90 > known.margin
+
+
+def in_a_call(text: str) -> dict[str, Any]:
+    call = {"id": "a", "function": {"name": "f", "arguments": json.dumps({"x": text}, ensure_ascii=False)}}
+    return {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "tool_calls": [call]}]}
+
+
+def in_a_schema(text: str) -> dict[str, Any]:
+    schema = {"type": "object", "properties": {"x": {"enum": [text]}}}
+    return asked(response_format={"type": "json_schema", "json_schema": {"name": "n", "schema": schema}})
+
+
+@pytest.mark.parametrize("text", ["QUJD+/x9" * 500, "=" * 4000, "鬱龘齉爨" * 500, "word " * 1000])
+@pytest.mark.parametrize(
+    "place", [in_a_call, in_a_schema, lambda text: {"messages": [{**asked()["messages"][0], "z": text}]}]
+)
+@pytest.mark.parametrize("model", ["gemini/gemini-2.5-flash", "mistral-large-latest", "nobody/knows"])
+def test_a_text_is_doubted_wherever_it_stands(text: str, place: Callable[[str], dict[str, Any]], model: str) -> None:
+    said, placed = (count(request, model=model) for request in (asked(text), place(text)))
+    beyond = [sum(part.beyond for part in counted.ledger) for counted in (said, placed)]
+    assert beyond[1] >= beyond[0] * 0.95
 
 
 def test_a_text_is_looked_through_in_time_that_grows_with_its_length() -> None:
