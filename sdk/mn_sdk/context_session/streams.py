@@ -12,10 +12,15 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from types import TracebackType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mn_contract.errors import ContextError
 from mn_sdk.context_session.threads import in_thread
+
+if TYPE_CHECKING:
+    import asyncio
+
+_END: Final = object()
 
 
 class Flow(Protocol):
@@ -42,44 +47,62 @@ class Stream:
     """A managed stream, for `for` or `async for`: read it to its end, or close it. Chunks are litellm's.
 
     Reading raises what the call raises: AmbiguousInvocation where the stream breaks, UnusableResponse where what came
-    adds up to no answer. The end of a turn reads the rest.
+    adds up to no answer. The end of a turn reads the rest. Several readers share the chunks: each waits for its turn.
     """
 
-    def __init__(self, flow: Flow, settle: Callable[[BaseException], None], held: ExitStack) -> None:
-        """`settle` makes durable what became of the call that an error has ended, be it that of the end, and raises
-        what the call raises. `held` is closed with it."""
+    def __init__(
+        self, flow: Flow, settle: Callable[[BaseException], None], held: ExitStack, *, asynchronous: bool
+    ) -> None:
+        """`asynchronous` is whether the flow is read by `aread`, else by `read`. `settle` makes durable what became of
+        the call that an error has ended, be it that of the end, and raises what the call raises. `held` is closed with
+        it."""
         self._flow = flow
         self._settle = settle
         self._held = held
         self._waiting: deque[Any] = deque()
         self._lock = threading.Lock()
+        self._reading = threading.Lock()
+        self._areading: asyncio.Lock | None = None
+        self.asynchronous = asynchronous
         self._open = True
         self._hidden_params: dict[str, Any] = {}
         """litellm's streams have it: a Router writes there, and wraps what has none for asynchronous readers only."""
 
     def __iter__(self) -> Stream:
+        if self.asynchronous:
+            raise TypeError("a stream of litellm.acompletion is read with `async for`")
         return self
 
     def __next__(self) -> Any:
-        return self._waiting.popleft() if self._waiting else self._read()
+        iter(self)  # raises for one that is read otherwise
+        with self._reading:
+            return self._waiting.popleft() if self._waiting else self._read()
 
     def __aiter__(self) -> Stream:
         return self
 
     async def __anext__(self) -> Any:
-        return self._waiting.popleft() if self._waiting else await self._aread()
+        if not self.asynchronous:
+            chunk = await in_thread(next, self, _END, undo=self._unread)
+            if chunk is _END:
+                raise StopAsyncIteration
+            return chunk
+        async with self._in_turn():
+            return self._waiting.popleft() if self._waiting else await self._aread()
 
     def finish(self) -> None:
         """Reads the rest, which stays there to be read."""
         with suppress(StopIteration):
             while True:
-                self._waiting.append(self._read())
+                with self._reading:
+                    self._waiting.append(self._read())
 
     async def afinish(self) -> None:
         """As `finish`."""
         with suppress(StopAsyncIteration):
             while True:
-                self._waiting.append(await self._aread())
+                async with self._in_turn():
+                    self._waiting.append(await self._aread())
 
     def close(self) -> None:
         """Ends the stream. A call of which something was not read by then is AMBIGUOUS. Idempotent."""
@@ -115,6 +138,18 @@ class Stream:
         if self._open:  # a collector may run while this very thread holds a lock of the journal's
             with suppress(RuntimeError):  # the interpreter ends, and with it whoever holds the call
                 threading.Thread(target=Stream.close, args=(self,), name="mn-stream", daemon=True).start()
+
+    def _in_turn(self) -> asyncio.Lock:
+        import asyncio  # litellm has loaded it
+
+        if self._areading is None:
+            self._areading = asyncio.Lock()
+        return self._areading
+
+    def _unread(self, chunk: Any) -> None:
+        """Puts back what a reader that was cancelled did not get."""
+        if chunk is not _END:
+            self._waiting.appendleft(chunk)
 
     def _read(self) -> Any:
         if not self._open:

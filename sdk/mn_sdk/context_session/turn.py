@@ -1,8 +1,9 @@
 """A turn: the span in which one model call is managed. The call is made through litellm, as anywhere else.
 
 The turn is ambient in its context (thread or task) and in what copies that context. It is one dispatch: a second call
-is refused, whether the first was answered, failed or replayed. A call that was refused before anything left does not
-count. A turn may end without one; the log says why, because a call that escaped it looks the same.
+is refused, whether the first was answered, failed or replayed; the same call again ends in the error that the first one
+ended in. A call that was refused before anything left does not count. A turn may end without one; the log says why,
+because a call that escaped it looks the same.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from mn_sdk.context_session.call import ModelCall, read_call
 from mn_sdk.context_session.decision import Turning
 from mn_sdk.context_session.dispatch import Dispatcher, Ready, Settled
 from mn_sdk.context_session.journal.holder import going_on, work
+from mn_sdk.context_session.outcome import Outcome
 from mn_sdk.context_session.report import TurnReport
 from mn_sdk.context_session.streams import Replay, Stream
 from mn_sdk.context_session.threads import in_thread
@@ -47,7 +49,8 @@ class Turn:
         self._settled: Settled | None = None
         self._streamed = False
         self._stream: Stream | None = None
-        self._asynchronous = False
+        self._call: ModelCall | None = None
+        self._failure: Exception | None = None
 
     @property
     def name(self) -> str:
@@ -87,7 +90,7 @@ class Turn:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            if self._stream is not None and not self._asynchronous:
+            if self._stream is not None and not self._stream.asynchronous:
                 self._finish(self._stream, error)
         finally:
             self._leave(kind)
@@ -96,7 +99,7 @@ class Turn:
         """Ends the turn's stream as leaving the turn does, without blocking the loop."""
         if self._stream is None:
             return
-        if not self._asynchronous:
+        if not self._stream.asynchronous:
             await in_thread(self._finish, self._stream, error)
         elif isinstance(error, Exception | None):
             with _beside(error):
@@ -139,25 +142,24 @@ class Turn:
         with self._working() as held:
             step = self._prepare(arguments)
             if isinstance(step, Settled):
-                return self._answer(step)
+                return self._answer(step, asynchronous=False)
             with unmanaged():
                 outcome = provider.send(step.arguments)
             if isinstance(outcome, provider.Flowing):
-                return self._flowing(step, outcome, held)
-            return self._answer(self._dispatcher.settle(step, outcome))
+                return self._flowing(step, outcome, held, asynchronous=False)
+            return self._answer(self._settle(step, outcome), asynchronous=False)
 
     async def acall(self, arguments: Mapping[str, Any]) -> Any:
         """The managed call; `arguments` are those of litellm.acompletion."""
-        self._asynchronous = True
         with self._working() as held:
             step = await in_thread(self._prepare, arguments, undo=self._dispatcher.withdraw)
             if isinstance(step, Settled):
-                return self._answer(step)
+                return self._answer(step, asynchronous=True)
             with unmanaged():
                 outcome = await provider.asend(step.arguments)
             if isinstance(outcome, provider.Flowing):
-                return self._flowing(step, outcome, held)
-            return self._answer(await in_thread(self._dispatcher.settle, step, outcome))
+                return self._flowing(step, outcome, held, asynchronous=True)
+            return self._answer(await in_thread(self._settle, step, outcome), asynchronous=True)
 
     @contextmanager
     def _working(self) -> Iterator[ExitStack]:
@@ -167,12 +169,19 @@ class Turn:
             held.enter_context(self._dispatcher.closing.under_way())
             yield held
 
-    def _flowing(self, step: Ready, flow: provider.Flowing, held: ExitStack) -> Stream:
+    def _flowing(self, step: Ready, flow: provider.Flowing, held: ExitStack, *, asynchronous: bool) -> Stream:
         def settle(error: BaseException) -> None:
-            self._settled = self._dispatcher.settle(step, flow.outcome(error))
+            self._settled = self._settle(step, flow.outcome(error))
 
-        self._stream = Stream(flow, settle, held.pop_all())
+        self._stream = Stream(flow, settle, held.pop_all(), asynchronous=asynchronous)
         return self._stream
+
+    def _settle(self, step: Ready, outcome: Outcome) -> Settled:
+        try:
+            return self._dispatcher.settle(step, outcome)
+        except Exception as error:
+            self._failure = error
+            raise
 
     def refused(self, error: ContextError) -> None:
         """Told of a call in the turn that was refused before anything left."""
@@ -189,23 +198,27 @@ class Turn:
         call = read_arguments(arguments)
         with self._lock:
             if self._taken:
+                if self._failure is not None and self._call is not None and self._call.encoded() == call.encoded():
+                    raise self._failure  # whoever retries, such as a Router, ends in what went wrong
                 raise UnmanagedCall(
                     f"turn {self.name!r} has made its model call; one turn is one dispatch. Begin another turn",
                     name=self.name,
                 )
             self._taken = True
             self._streamed = call.streamed
+            self._call = call
         try:
             return self._dispatcher.prepare(self._turning, call)
         except BaseException:
             self._taken = False
             raise
 
-    def _answer(self, settled: Settled) -> Any:
+    def _answer(self, settled: Settled, *, asynchronous: bool) -> Any:
         self._settled = settled
         if not self._streamed:
             return settled.response
-        return Stream(Replay(provider.chunks_of(settled.response)), lambda _: None, ExitStack())
+        replay = Replay(provider.chunks_of(settled.response))
+        return Stream(replay, lambda _: None, ExitStack(), asynchronous=asynchronous)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mn_contract.errors import AmbiguousInvocation, UnmanagedCall
 from mn_contract.invocations import State
 from mn_sdk.context_session import ContextSession, provider
 from tests.scenario.session.test_outcomes import MESSAGES, state
@@ -95,3 +96,40 @@ def test_a_call_that_fails_was_sent_once(
         call(entry, arguments, stream=stream)
     assert len(upstream.requests) + len(second.requests) == 1
     assert state(session) is (State.FAILED_DEFINITE if failure == "429" else State.AMBIGUOUS)
+
+
+def _retried_by_policy(upstream: Upstream, second: Upstream) -> tuple[Any, dict[str, Any]]:
+    policy = litellm.RetryPolicy(InternalServerErrorRetries=2, RateLimitErrorRetries=2, TimeoutErrorRetries=2)
+    return _router(upstream, second, retry_policy=policy)
+
+
+@pytest.mark.filterwarnings("ignore")  # the router's own, where it is made
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("way", [_router, _retried_by_policy, _two_deployments])
+@pytest.mark.parametrize(("status", "raises"), [(500, AmbiguousInvocation), (429, litellm.RateLimitError)])
+def test_a_routers_retries_end_in_what_went_wrong(
+    session: ContextSession,
+    upstream: Upstream,
+    second: Upstream,
+    way: Callable[..., tuple[Any, dict[str, Any]]],
+    asynchronous: bool,
+    status: int,
+    raises: type[Exception],
+) -> None:
+    for server in (upstream, second):
+        server.status, server.body = status, b'{"error": {"message": "no"}}'
+    entry, arguments = way(upstream, second)
+    call = _acalled if asynchronous else _call
+    with session.turn("d"), pytest.raises(raises):
+        call(entry, arguments, stream=False)
+    assert len(upstream.requests) + len(second.requests) == 1
+
+
+def test_another_call_in_a_turn_whose_call_failed_is_refused(session: ContextSession, upstream: Upstream) -> None:
+    upstream.status, upstream.body = 500, b'{"error": {"message": "no"}}'
+    with session.turn("d"):
+        with pytest.raises(AmbiguousInvocation):
+            litellm.completion(messages=MESSAGES, **upstream.arguments)
+        with pytest.raises(UnmanagedCall):
+            litellm.completion(messages=MESSAGES, temperature=0, **upstream.arguments)
+    assert len(upstream.requests) == 1

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -297,3 +298,79 @@ def test_a_stream_that_cannot_be_managed_is_refused(
         streamed(session, upstream, **{argument: value})
     assert refused.value.detail["field"] == argument
     assert upstream.requests == []
+
+
+READERS = 4
+
+
+def test_the_readers_of_a_stream_share_it(session: ContextSession, upstream: Upstream) -> None:
+    """In threads; the end of the turn is a reader, too, and waits for the others."""
+    upstream.events = events(*["x"] * 40)
+    upstream.between = lambda: time.sleep(0.002)
+    chunks: list[Any] = []
+    with session.turn("d") as turn:
+        stream = litellm.completion(messages=MESSAGES, stream=True, **upstream.arguments)
+        threads = [threading.Thread(target=lambda: chunks.extend(stream)) for _ in range(READERS)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.02)
+    for thread in threads:
+        thread.join(30)
+    assert turn.report is not None
+    assert text(chunks) == "x" * 40
+    assert state(session) is State.COMPLETED
+
+
+def test_the_readers_of_an_asynchronous_stream_share_it(session: ContextSession, upstream: Upstream) -> None:
+    upstream.events = events(*["x"] * 40)
+
+    async def main() -> list[Any]:
+        chunks: list[Any] = []
+        stream = await session.acomplete("d", messages=MESSAGES, stream=True, **upstream.arguments)
+
+        async def reader() -> None:
+            async for chunk in stream:
+                chunks.append(chunk)
+
+        await asyncio.gather(*(reader() for _ in range(READERS)))
+        return chunks
+
+    assert text(asyncio.run(main())) == "x" * 40
+    assert state(session) is State.COMPLETED
+
+
+def test_a_stream_that_is_read_the_other_way(session: ContextSession, upstream: Upstream) -> None:
+    """An asynchronous one cannot be, which settles nothing; a synchronous one can."""
+    upstream.events = events(*PIECES)
+
+    async def main() -> list[Any]:
+        stream = await session.acomplete("d", messages=MESSAGES, stream=True, **upstream.arguments)
+        with pytest.raises(TypeError, match="async for"):
+            next(stream)
+        with pytest.raises(TypeError, match="async for"):
+            list(stream)
+        return [chunk async for chunk in stream]
+
+    async def other(stream: Any) -> list[Any]:
+        return [chunk async for chunk in stream]
+
+    assert text(asyncio.run(main())) == "one two three"
+    stream = session.complete("e", messages=MESSAGES, stream=True, **upstream.arguments)
+    assert text(asyncio.run(other(stream))) == "one two three"
+    assert (state(session), state(session, "e")) == (State.COMPLETED, State.COMPLETED)
+
+
+def test_a_reader_that_is_cancelled_in_a_thread_loses_no_chunk(session: ContextSession, upstream: Upstream) -> None:
+    upstream.events = events(*PIECES)
+    upstream.between = lambda: time.sleep(0.1)
+
+    async def main() -> list[Any]:
+        stream = session.complete("d", messages=MESSAGES, stream=True, **upstream.arguments)
+        reader = asyncio.ensure_future(anext(stream))
+        await asyncio.sleep(0.01)
+        reader.cancel()
+        await asyncio.wait([reader])
+        return [chunk async for chunk in stream]
+
+    assert text(asyncio.run(main())) == "one two three"
+    assert state(session) is State.COMPLETED
