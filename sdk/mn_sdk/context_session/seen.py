@@ -21,13 +21,15 @@ from mn_sdk.context_session.report import TurnReport
 
 _REPORT: Final = "report"
 _REQUEST: Final = "request"
+_OUTSTANDING: Final = "outstanding"
+"""What kept a response out of the record is known to the turn that tried; afterwards, that it is not in yet."""
 _FAST: Final = 1
 """zlib's level: packets shrink to a fifth at any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """One attempt of a turn: how it stands (COMPLETED: written back), what it did, the request as litellm was given it,
+    """One attempt of a turn: how it stands, what it did, the request as litellm was given it,
     and the response as it is stored (None where there is none)."""
 
     attempt: int
@@ -67,7 +69,7 @@ def seen(notes: Notes, attempt: Attempt) -> Seen:
         state=attempt.state,
         report=report_of(notes, attempt).answered(
             usage=usage_of(attempt.response) if attempt.response is not None and attempt.usable else {},
-            written_back="",
+            written_back=_OUTSTANDING if attempt.state is State.RESPONDED else "",
         ),
         request=request,
         response=attempt.response,

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from mn_contract.canonical import digest
-from mn_contract.errors import AmbiguousInvocation, InvalidInput, NotFound, SourceMismatch
+from mn_contract.errors import AmbiguousInvocation, DependencyUnavailable, InvalidInput, NotFound, SourceMismatch
 from mn_contract.invocations import State
 from mn_sdk.context_session import ContextSession
+from mn_sdk.context_session.recording import Recorder
 from tests.scenario.session.upstream import Upstream, completion
 
 Opener = Callable[..., ContextSession]
@@ -93,6 +94,20 @@ def test_requests_of_consecutive_turns_begin_alike(session: ContextSession, upst
         shared = next(at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
         assert shared > 0.8 * one.index('"coverage"')
         assert json.loads(one)["recalled"]["records"][0]["id"] == "rule"
+
+
+def test_a_response_that_is_not_in_the_record_yet_is_told_so(
+    session: ContextSession, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable(*_: Any) -> None:
+        raise DependencyUnavailable("nobody there", dependency="engine")
+
+    with monkeypatch.context() as away:
+        away.setattr(Recorder, "record", unreachable)
+        session.complete("d", **asked(upstream, "g"))
+    assert session.seen("d").report.written_back == "outstanding"
+    session.complete("d", **asked(upstream, "g"))
+    assert session.seen("d").report.written_back == ""
 
 
 def test_keys_come_back_in_their_order(session: ContextSession, upstream: Upstream) -> None:
