@@ -47,9 +47,9 @@ class BlobStore:
         """Begins a blob."""
         return Arrival(self, run_key)
 
-    def read(self, run_key: str, sha256: str, start: int, end: int) -> bytes:
-        """Bytes [start, end). Raises SourceMismatch where the file is gone or is not what its name says, InvalidInput
-        past its end."""
+    def read(self, run_key: str, sha256: str, ranges: Iterable[tuple[int, int]]) -> list[bytes]:
+        """The bytes of each range [start, end). Raises SourceMismatch where the file is gone or is not what its name
+        says, InvalidInput past its end."""
         try:
             with _typed():
                 descriptor = os.open(f"{self.root}/{run_key}/{sha256}", os.O_RDONLY | os.O_CLOEXEC)
@@ -62,8 +62,7 @@ class BlobStore:
         try:
             with _typed():
                 size = self._checked_size(f"{run_key}/{sha256}", descriptor)
-                check_range(size, start, end)
-                return os.pread(descriptor, end - start, start)
+                return [_read_range(descriptor, size, start, end) for start, end in ranges]
         finally:
             os.close(descriptor)
 
@@ -211,6 +210,11 @@ class Arrival:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+def _read_range(descriptor: int, size: int, start: int, end: int) -> bytes:
+    check_range(size, start, end)
+    return os.pread(descriptor, end - start, start)
 
 
 def _unlink(file: Path) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from mn_contract.canonical import encoded
@@ -52,7 +52,7 @@ class TurnReport:
 
     def encoded(self) -> bytes:
         """Canonical JSON."""
-        return encoded(asdict(self))
+        return encoded({entry.name: getattr(self, entry.name) for entry in fields(self)})
 
     def answered(self, *, usage: Mapping[str, int], written_back: str) -> TurnReport:
         """The report, saying what was billed and how the write-back went."""

@@ -54,13 +54,13 @@ def test_up_to_the_inline_limit_nothing_is_a_file(blobs: BlobStore) -> None:
 
 def test_a_settled_blob_is_read_by_range(blobs: BlobStore) -> None:
     arrived(blobs).end()
-    assert blobs.read(RUN, sha(BIG), 5, 9) == b"5678"
+    assert blobs.read(RUN, sha(BIG), [(5, 9)]) == [b"5678"]
     with pytest.raises(InvalidInput):
-        blobs.read(RUN, sha(BIG), 5, len(BIG) + 1)
+        blobs.read(RUN, sha(BIG), [(5, len(BIG) + 1)])
     with pytest.raises(SourceMismatch):
-        blobs.read(RUN, sha(b"other"), 0, 1)
+        blobs.read(RUN, sha(b"other"), [(0, 1)])
     with pytest.raises(SourceMismatch):
-        blobs.read("s" * 32, sha(BIG), 0, 1)
+        blobs.read("s" * 32, sha(BIG), [(0, 1)])
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[:1000], lambda data: data + b"1", lambda data: b"1" + data[1:]])
@@ -70,17 +70,17 @@ def test_a_file_that_is_not_what_was_put_is_not_read(
 ) -> None:
     """Invariant 6: shorter, longer or other bytes, noticed at any time, wherever the range lies."""
     arrived(blobs).end()
-    assert blobs.read(RUN, sha(BIG), 5, 9) == b"5678"
+    assert blobs.read(RUN, sha(BIG), [(5, 9)]) == [b"5678"]
     file = blobs.root / RUN / sha(BIG)
     file.write_bytes(damage(BIG))
     if reopened:
         blobs = BlobStore(blobs.root)
     for start, end in ((5, 9), (len(BIG) - 1, len(BIG)), (len(BIG), len(BIG) + 1)):
         with pytest.raises(SourceMismatch) as refused:
-            blobs.read(RUN, sha(BIG), start, end)
+            blobs.read(RUN, sha(BIG), [(start, end)])
         assert refused.value.detail == {"artifact_sha256": sha(BIG)}
     arrived(blobs).end()
-    assert blobs.read(RUN, sha(BIG), 5, 9) == b"5678", "the same bytes put again take the damaged file's place"
+    assert blobs.read(RUN, sha(BIG), [(5, 9)]) == [b"5678"], "the same bytes put again take the damaged file's place"
 
 
 def test_a_file_is_hashed_once_while_nobody_changes_it(blobs: BlobStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +89,7 @@ def test_a_file_is_hashed_once_while_nobody_changes_it(blobs: BlobStore, monkeyp
     digest = hashlib.file_digest
     monkeypatch.setattr(blobs_module.hashlib, "file_digest", lambda file, name: hashed.append(1) or digest(file, name))
     for _ in range(3):
-        blobs.read(RUN, sha(BIG), 0, 1)
+        blobs.read(RUN, sha(BIG), [(0, 1)])
     assert len(hashed) == 1
 
 
@@ -137,7 +137,7 @@ def test_the_sweep_spares_what_is_about_to_be_cited(blobs: BlobStore) -> None:
     assert blobs.sweep([]) == 0
     arriving.settle_file()
     assert blobs.sweep([]) == 0
-    assert blobs.read(RUN, sha(BIG), 0, 1) == b"0"
+    assert blobs.read(RUN, sha(BIG), [(0, 1)]) == [b"0"]
     for arrival in (arriving, settled):
         arrival.end()
     assert blobs.sweep([]) == 2 * len(BIG) + 1
@@ -180,4 +180,4 @@ def test_a_write_that_takes_less_than_it_is_given_goes_on(blobs: BlobStore, monk
     monkeypatch.setattr(blobs_module.os, "write", lambda descriptor, data: write(descriptor, bytes(data[:777])))
     arrived(blobs).end()
     monkeypatch.undo()
-    assert blobs.read(RUN, sha(BIG), 0, len(BIG)) == BIG
+    assert blobs.read(RUN, sha(BIG), [(0, len(BIG))]) == [BIG]

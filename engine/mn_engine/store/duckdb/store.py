@@ -190,9 +190,12 @@ class DuckDBStore:
 
     def read_ranges(self, run_key: str, ranges: Sequence[tuple[str, int, int]]) -> list[bytes]:
         self.run(run_key).check_readable()
-        hashes = list({sha256 for sha256, _, _ in ranges})
-        blobs = self._ask(lambda cursor: queries.find_blobs(cursor, run_key, hashes))
-        return [self._range(run_key, blobs, span) for span in ranges]
+        asked: dict[str, list[tuple[int, int]]] = {}
+        for sha256, start, end in ranges:
+            asked.setdefault(sha256, []).append((start, end))
+        blobs = self._ask(lambda cursor: queries.find_blobs(cursor, run_key, list(asked)))
+        found = {sha256: iter(self._read(run_key, blobs, sha256, spans)) for sha256, spans in asked.items()}
+        return [next(found[sha256]) for sha256, _, _ in ranges]
 
     def keep_chunk(self, run_key: str, arrival: Arrival, chunk: bytes) -> None:
         """Takes bytes of an upload while the run and the disk have room for them."""
@@ -320,15 +323,17 @@ class DuckDBStore:
             self.run(run_key).check_writable()
             raise
 
-    def _range(self, run_key: str, blobs: dict[str, bytes | None], span: tuple[str, int, int]) -> bytes:
-        sha256, start, end = span
+    def _read(
+        self, run_key: str, blobs: dict[str, bytes | None], sha256: str, ranges: Sequence[tuple[int, int]]
+    ) -> list[bytes]:
         if sha256 not in blobs:
             raise NotFound("there is no such artifact in this run")
         data = blobs[sha256]
         if data is None:
-            return self._blobs.read(run_key, sha256, start, end)
-        check_range(len(data), start, end)
-        return data[start:end]
+            return self._blobs.read(run_key, sha256, ranges)
+        for start, end in ranges:
+            check_range(len(data), start, end)
+        return [data[start:end] for start, end in ranges]
 
 
 class _Upload:
