@@ -84,7 +84,7 @@ def ask(engine: Engine, method: str, request: Any) -> Any:
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "ClearRun"])
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_message_gets_an_answer_or_an_error_of_the_contract(
     engine: Engine, method: str, data: st.DataObject

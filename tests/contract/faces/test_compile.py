@@ -192,7 +192,7 @@ def test_a_reader_can_insist_on_the_newest_revision(faces: Faces) -> None:
         compiled(alice, "door", at={"expected_revision": 2})
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(garbage=st.binary(max_size=300), method=st.sampled_from(["RecordEvents", "Compile", "Recall", "GetCard"]))
 def test_generated_garbage_gets_a_typed_error_or_an_answer(faces: Faces, garbage: bytes, method: str) -> None:
     """Whatever a message decodes to, nothing but the contract's errors comes out."""

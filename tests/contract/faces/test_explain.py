@@ -130,7 +130,7 @@ def test_a_question_about_no_packet_is_refused_like_the_packet(faces: Faces) -> 
         explained(alice, "not a ref", asking("which door", 500))
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rotation=st.integers(0, 1 << 40), tokens=st.one_of(st.none(), st.integers(1, 900)))
 def test_a_packet_keeps_both_of_its_budgets(faces: Faces, rotation: int, tokens: int | None) -> None:
     """Invariant 1, in tokens as in bytes."""

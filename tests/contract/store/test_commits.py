@@ -161,7 +161,7 @@ def test_a_card_ends_only_what_came_before_it(store: Store, ending: Callable[...
     assert len(store.index_columns(KEY, after=1, upto=2).endings) == 2
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_accepted_batches_make_a_cycle(store: Store, data: st.DataObject) -> None:
     """Every card is ended by a later one, so the newest of those that end each other is live."""

@@ -200,7 +200,6 @@ def test_every_store_answers_like_the_reference(name: str, examples: int) -> Non
         settings=settings(
             max_examples=examples,
             stateful_step_count=20,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
             database=None,
             phases=[Phase.generate],  # shrinking against real files takes minutes; the steps are printed as they are

@@ -134,7 +134,7 @@ def test_every_argument_is_taken_or_named(session: ContextSession, name: str) ->
     assert named - {""} <= {field} | ALSO.get(field, set())
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.sampled_from(sorted(CALLS)), value=ANY)
 def test_any_value_is_taken_or_refused_by_the_contract(session: ContextSession, name: str, value: Any) -> None:
     told(session, name, value)

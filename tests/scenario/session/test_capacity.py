@@ -65,7 +65,7 @@ def filled(pieces: list[str], size: int) -> str:
     return "".join((piece * share).encode()[:share].decode("utf-8", "ignore") for piece in pieces)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(model=st.sampled_from(MODELS), window=st.sampled_from([3000, 8192, 40_000]), inside=st.booleans(), pieces=PIECES,
        said=st.sampled_from(["", "a" * 255, "word " * 63, "What is it about?"]))  # fmt: skip
 def test_no_text_takes_more_than_it_was_told_to(

@@ -212,7 +212,7 @@ def test_pages_of_recall_are_numbered_and_mean_the_same_after_a_restart(
         again.memory_action("recall_memory", {"query": "another", "limit": 3, "cursor": 1})
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(st.sampled_from(["a", "b", "write", "reopen a"]), max_size=24))
 @example(steps=["a", "write", "write", "write", "write", "b", "reopen a", "a"])
 def test_each_walk_of_a_query_shows_every_record_of_its_revision_once(
@@ -287,7 +287,7 @@ def test_a_file_is_put_chunk_by_chunk(session: ContextSession, tmp_path: Path) -
     assert (ref.size, ref.media_type) == (768_000, "application/octet-stream")
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(st.text(min_size=1).map(lambda text: text * (20_000 // len(text.encode("utf-8", "ignore") or b"x") + 1)))
 def test_pieces_lie_side_by_side_and_cut_no_character(text: str) -> None:
     data = text.encode("utf-8", "ignore")

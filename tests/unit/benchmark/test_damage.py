@@ -164,7 +164,7 @@ PLACES: Final = [
 WRONG: Final = (None, True, -1, 10**30, 0.5, "", "x", "\ud800", "x\x00", "x" * 400, [], [[]], [None], {}, {"a": None})
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.sampled_from(PLACES), wrong=st.sampled_from(WRONG), gone=st.booleans())
 def test_a_value_that_is_gone_or_of_another_type_is_told_or_does_not_matter(
     tmp_path_factory: pytest.TempPathFactory, place: tuple[str, str, tuple[str | int, ...]], wrong: Any, gone: bool

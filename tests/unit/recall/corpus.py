@@ -26,9 +26,9 @@ from mn_engine.recall.vectors import DIMENSIONS, quantized
 from mn_engine.recall.view import View
 from mn_engine.store.memory import MemoryStore
 
-SAMPLE = settings(max_examples=40, deadline=None)
+SAMPLE = settings(max_examples=40)
 """What the default run takes of a property: a deadline would fail on a busy machine."""
-MANY = settings(max_examples=1000, deadline=None)
+MANY = settings(max_examples=1000)
 """What the full run takes."""
 
 WORDS = (

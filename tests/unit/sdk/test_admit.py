@@ -48,7 +48,7 @@ def admitted_or_not(asked: Admission) -> Admitted | NeedsPartition:
         return split
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     texts=st.lists(WORDS, max_size=12),
     current=st.dictionaries(st.sampled_from(["goal", "control", "notes", "history"]), WORDS.map(" ".join), max_size=4),
@@ -129,7 +129,7 @@ KEYS = st.dictionaries(
 MODELS = st.sampled_from(["gpt-4o", "anthropic/claude-sonnet-4", "of-no-known-family"])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(current=KEYS, window=st.integers(130, 6000), records=st.integers(0, 5), model=MODELS)
 def test_keys_are_left_out_only_where_they_do_not_fit(
     current: dict[str, Any], window: int, records: int, model: str
@@ -159,7 +159,7 @@ def test_what_is_required_comes_before_keys_that_may_be_left_out() -> None:
     assert admitted.admit().left_out == ("notes",)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     current=KEYS,
     window=st.integers(200, 1500),

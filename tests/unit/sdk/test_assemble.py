@@ -54,7 +54,7 @@ JSON_VALUES = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.dictionaries(st.text(st.characters(codec="utf-8")), JSON_VALUES, max_size=5),
     st.sampled_from([None, 0, 3, "\t"]),
@@ -69,7 +69,7 @@ def test_any_object_is_read_as_json_reads_it(current: dict[str, Any], indent: An
     assert json.loads(said(form))["current"] == current
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text('{}[]",: \n\\1-ea', max_size=24))
 def test_what_is_no_json_object_is_no_packet(text: str) -> None:
     try:

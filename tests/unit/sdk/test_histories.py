@@ -128,7 +128,7 @@ def _answered_calls(name: str, count: int) -> list[dict[str, Any]]:
     return [called(*ids), *map(result, reversed(ids))]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(_turns())
 def test_records_join_any_history_without_breaking_it(turns: list[dict[str, Any]]) -> None:
     """Invariant 12: what is built from a well-formed history is well-formed, and says the same instructions."""

@@ -167,7 +167,7 @@ def test_a_refusal_reads_as_a_sentence(item: dict[Any, Any], why: str) -> None:
     assert refused.value.message.startswith(f"messages[0]: {why}")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.text(max_size=200), min_size=1, max_size=6))
 def test_no_text_is_too_odd_and_more_text_never_costs_less(texts: list[str]) -> None:
     costs = [

@@ -198,7 +198,7 @@ ANYTHING = st.recursive(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(
     api=st.sampled_from(list(FORMS)),
     items=st.one_of(ANYTHING, st.lists(st.dictionaries(KEYS, ANYTHING, max_size=4), max_size=3)),

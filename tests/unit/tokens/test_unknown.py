@@ -165,7 +165,7 @@ def wanting(schema: Any) -> dict[str, Any]:
     return asked(response_format={"type": "json_schema", "json_schema": {"name": "n", "schema": schema}})
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(schema=st.recursive(LEAVES, _around, max_leaves=6), model=st.sampled_from(MODELS))
 def test_no_keyword_of_a_schema_hides_a_text(schema: Any, model: str) -> None:
     for request in (lambda schema: offered(parameters=schema), wanting):
@@ -273,7 +273,7 @@ def test_a_run_of_one_character_is_counted_however_long(name: str, run: str) -> 
     assert encodings.tokens(name, run * 2_000_000) >= encodings.tokens(name, run * 1000)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     words=st.lists(st.text(max_size=12), min_size=1, max_size=30), slice_=st.integers(8, 200), cut=st.integers(4, 60)
 )
