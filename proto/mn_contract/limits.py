@@ -81,6 +81,26 @@ TOKEN_BYTES: Final = 3
 """A card without an estimate counts as one token for each of these bytes, rounded up."""
 CURSOR_BYTES_MAX: Final = 16 * KIB
 
+# Packs and their sessions.
+PACK_BUDGET_TOKENS_MIN: Final = 300
+PACK_BUDGET_TOKENS_DEFAULT: Final = 6000
+"""The generic profile's budget, and the most that a query may ask for."""
+PACK_CANDIDATE_TOKENS: Final = 40
+"""A pack considers as many candidates as its budget would hold at this size, in whole windows; few are smaller."""
+SESSION_TTL_TURNS: Final = 4
+"""What a session has not been served for so many turns it may forget."""
+SESSION_TRAJECTORY_TURNS: Final = 8
+SESSION_KNOWN_MAX: Final = 512
+SESSION_CENTROID_TERMS: Final = 64
+QUERY_PAGE_DEFAULT: Final = 20
+QUERY_PAGE_MAX: Final = 100
+QUERY_ENTITIES_MAX: Final = 20
+FOLLOW_UPS_MAX: Final = 3
+GRAPH_ENTITIES_MAX: Final = 16
+GRAPH_LINKS_MAX: Final = 32
+EXPAND_MAX: Final = 20
+"""Neighbours that one expansion answers, and an entity's own memories."""
+
 # Invocations.
 RESPONSE_BYTES_MAX: Final = 4 * MIB
 LEASE_MS_MAX: Final = 3_600_000
@@ -134,6 +154,8 @@ _RELATIONS: Final = {
     "a recall page is within the candidate cap": RECALL_PAGE_MAX <= CANDIDATES_MAX,
     "a batch's cards have distinct ordinals": max(BATCH_CARDS_MAX, BULK_CARDS_MAX) < 1 << ORDINAL_PLACE_BITS,
     "an event fits a batch": EVENT_CARDS_MAX <= BATCH_CARDS_MAX,
+    "what one pack serves a session can know": PACKET_ITEMS_MAX <= SESSION_KNOWN_MAX,
+    "a query's page is a page": QUERY_PAGE_MAX <= RECALL_PAGE_MAX,
     "a response fits a message": RESPONSE_BYTES_MAX <= MESSAGE_BYTES_MAX // 2,
     "every call that a server works on can be accepted": SERVER_THREADS
     + 2 * SERVER_RESERVE_THREADS

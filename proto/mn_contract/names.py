@@ -23,6 +23,8 @@ _MEDIA_TYPE = re.compile(
 
 SUMMARY_MEDIA_TYPE: Final = "text/vnd.membrane.summary; charset=utf-8"
 """Of the artifact that holds a summary's text. Nobody can cite what stands under it (invariant 6)."""
+PACK_MEDIA_TYPE: Final = "application/vnd.membrane.pack+json"
+"""Of the artifact that holds a pinned pack: a copy of what others said, and nobody's source."""
 
 
 def check_id(value: str, field: str) -> str:

@@ -13,7 +13,9 @@ tokenizer, and never passes an estimate off as a count: `Count.exact`, `Count.to
 
 from mn_tokens.calibration import Calibration, Drift, calibration_of
 from mn_tokens.count import Api, Counter, check_request, count
+from mn_tokens.encodings import tokens as text_tokens
 from mn_tokens.exact import ExactCounter, RequestCounter
+from mn_tokens.families import tokenizer_of
 from mn_tokens.limits import ModelLimits, fills_output, model_limits
 from mn_tokens.values import Count, Part
 
@@ -32,4 +34,6 @@ __all__ = [
     "count",
     "fills_output",
     "model_limits",
+    "text_tokens",
+    "tokenizer_of",
 ]

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from mn_tokens import estimates, openai
+from mn_tokens import encodings, estimates, openai
 from mn_tokens.margins import Bound, Margin
 from mn_tokens.rules import Rules
 
@@ -128,6 +128,12 @@ _ROUTED: Final = {
 _VENDOR: Final = re.compile(r"^([a-z-]+\.)+")
 """Bedrock's region and vendor: `us.anthropic.`."""
 _SEPARATORS: Final = re.compile(r"[.:@_]")
+
+
+def tokenizer_of(model: str) -> str | None:
+    """The encoding of `model`'s own tokenizer, where it is known and its file is on this machine."""
+    family = family_of(model)
+    return family.rules.encoding if family.known and encodings.available(family.rules.encoding) else None
 
 
 @functools.lru_cache(maxsize=1024)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from mn_contract.errors import InvalidInput, SourceMismatch
-from mn_contract.names import SUMMARY_MEDIA_TYPE, check_id, check_media_type, check_sha256
+from mn_contract.names import PACK_MEDIA_TYPE, SUMMARY_MEDIA_TYPE, check_id, check_media_type, check_sha256
 from mn_engine.domain.access import OPEN, Acl
 from mn_engine.domain.scope import Scope
 
@@ -32,9 +32,9 @@ class Artifact:
 
     @property
     def citable(self) -> bool:
-        """Whether cards may cite its bytes: a summary's are derived (invariant 6). The same bytes, put as what they are
-        in another artifact, have a handle that is."""
-        return _plain(self.media_type) != _plain(SUMMARY_MEDIA_TYPE)
+        """Whether cards may cite its bytes: a summary's and a pack's are derived (invariant 6). The same bytes, put as
+        what they are in another artifact, have a handle that is."""
+        return _plain(self.media_type) not in (_plain(SUMMARY_MEDIA_TYPE), _plain(PACK_MEDIA_TYPE))
 
 
 def _plain(media_type: str) -> str:

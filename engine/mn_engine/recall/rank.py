@@ -109,6 +109,11 @@ class Ranking:
             places=np.concatenate((places, rest)), scores=~best >> CARD_BITS, found_by=self._found_by[places]
         )
 
+    def best_of(self, places: NDArray[np.int64]) -> int | None:
+        """The place of the best of these cards; None where none is ranked."""
+        keys = self._keys[np.isin(self._places, places)]
+        return int(~keys.min() & ((1 << CARD_BITS) - 1)) if len(keys) else None
+
     @cached_property
     def whole(self) -> Ordered:
         """All of it, in order."""

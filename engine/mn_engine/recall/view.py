@@ -204,6 +204,17 @@ class View:
         """What superseded the card by the revision, as far as the reader can tell; None while it is live."""
         return self._ending(ordinal, SUPERSEDED)
 
+    def head(self, ordinal: int) -> int | None:
+        """The visible card that has taken a superseded one's place, in however many steps; None where none has."""
+        rows = self._endings(SUPERSEDED)
+        ended, by = self.index.array("ended_places")[rows], self.index.array("ended_by")[rows]
+        place = self.place(ordinal)
+        while len(at := np.flatnonzero(ended == place)):  # a card ends only what came before it: this ends
+            place = int(by[at[0]])
+            if place == NO_CARD:
+                return None
+        return self.ordinal(place) if self.visible[place] else None
+
     def resolved_by(self, ordinal: int) -> Ending | None:
         """What resolved the card by the revision, as far as the reader can tell; None while it is open."""
         return self._ending(ordinal, RESOLVED)

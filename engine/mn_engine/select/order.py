@@ -18,11 +18,13 @@ from mn_contract.limits import DIVERSITY_WINDOW
 from mn_engine.recall.index import NO_TERM
 from mn_engine.recall.view import Links, View
 
-_REDUNDANCY_ONE: Final = 1024
+_ONE_BITS: Final = 10
+_REDUNDANCY_ONE: Final = 1 << _ONE_BITS
 """Redundancy of a card all of whose sketched terms a better one has."""
-_PENALTY_DEN: Final = 2
-"""A fully redundant card keeps 1 - 1/2 of its score; one with the very same text keeps nothing."""
-_REDUNDANCY_SAME: Final = _PENALTY_DEN * _REDUNDANCY_ONE
+_REDUNDANCY_SAME: Final = 2 * _REDUNDANCY_ONE
+"""Of a card with the very same text as a better one."""
+_PENALTY: Final = 512
+"""What a fully redundant card loses of its score, in 1024ths; one with the very same text loses all of it."""
 _DENSITY_BITS: Final = 12
 _WORD_BITS: Final = 64
 _ROW_BITS: Final = np.uint64(16)
@@ -42,7 +44,8 @@ class Weighed:
 class Order:
     """The order of ranked cards, worked out window by window as far as it is asked for.
 
-    Cards at `preferred` places come first in their window, in that order.
+    Cards at `preferred` places come first in their window, in that order. `penalty` is what a fully redundant card
+    loses of its score, in 1024ths.
     """
 
     def __init__(
@@ -52,7 +55,10 @@ class Order:
         scores: NDArray[np.int64],
         sizes: NDArray[np.int64],
         preferred: Sequence[int] = (),
+        *,
+        penalty: int = _PENALTY,
     ) -> None:
+        self._penalty = penalty
         self._preferred = {place: turn for turn, place in enumerate(preferred)}
         self._view = view
         self._places = places
@@ -95,6 +101,7 @@ class Order:
             self._view.index.sketches(places),
             self._view.column("text_hashes")[places],
             opposed=_among(places, self._view.links),
+            penalty=self._penalty,
         )
         self._utilities[first // DIVERSITY_WINDOW] = utilities
         density = (utilities << _DENSITY_BITS) // self._sizes[part]
@@ -111,6 +118,7 @@ def marginal_utilities(
     text_hashes: NDArray[np.uint64],
     *,
     opposed: tuple[NDArray[np.int64], NDArray[np.int64]],
+    penalty: int = _PENALTY,
 ) -> NDArray[np.int64]:
     """What each card adds to those that stand before it, the best first.
 
@@ -122,7 +130,8 @@ def marginal_utilities(
         redundancy[text_hashes[:, None] == text_hashes] = _REDUNDANCY_SAME
     redundancy[opposed] = 0
     most = np.tril(redundancy, -1).max(axis=1, initial=0)
-    utilities: NDArray[np.int64] = scores.astype(np.int64) * (_REDUNDANCY_SAME - most) // _REDUNDANCY_SAME
+    lost = np.where(most == _REDUNDANCY_SAME, 1 << 2 * _ONE_BITS, most.astype(np.int64) * penalty)
+    utilities: NDArray[np.int64] = scores.astype(np.int64) * ((1 << 2 * _ONE_BITS) - lost) >> 2 * _ONE_BITS
     return utilities
 
 

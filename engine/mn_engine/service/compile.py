@@ -23,6 +23,7 @@ from mn_engine.domain.packets import (
     packet_size,
 )
 from mn_engine.domain.scope import Scope
+from mn_engine.domain.seen import Seen
 from mn_engine.recall.analysis import Query, analyse_query, matched_terms
 from mn_engine.recall.rank import Ranking, Trace, rank
 from mn_engine.recall.required import required
@@ -32,7 +33,7 @@ from mn_engine.select.cursor import Position, decode_cursor, encode_cursor
 from mn_engine.select.page import recall_page
 from mn_engine.service.engine import Call, Engine
 from mn_engine.service.record import check_revision, verify_bodies
-from mn_engine.service.seen import Seen, see
+from mn_engine.service.seen import see
 from mn_engine.service.selector import OFFERED_MAX, Consultant, Consulted, Offer
 
 
@@ -48,7 +49,7 @@ class Recalled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Reading:
+class Reading:
     """One request, placed at its revision."""
 
     view: View
@@ -74,7 +75,7 @@ def recall(
     if not 1 <= size <= RECALL_PAGE_MAX:
         raise InvalidInput(f"page_size must be 1-{RECALL_PAGE_MAX}, or 0 for {RECALL_PAGE_DEFAULT}", field="page_size")
     request_digest = digest(["recall", decision.as_json()])
-    reading = _place(engine, scope, call, decision, revision, expected, cursor=cursor, request_digest=request_digest)
+    reading = place(engine, scope, call, decision, revision, expected, cursor=cursor, request_digest=request_digest)
     ranking = rank(reading.view, decision, engine.embedder())
     page = recall_page(reading.view, decision, ranking, size, reading.position)
     stored = load(engine, scope, call, reading.view, [item.ordinal for item in page.items])
@@ -111,7 +112,7 @@ def build(
 ) -> Built:
     """The same, with what it was chosen from. `trace` makes what follows a card through the ranking."""
     decision = request.decision
-    reading = _place(
+    reading = place(
         engine,
         scope,
         call,
@@ -173,7 +174,7 @@ def _preferred(
     return [place_of[ref] for ref in refs], consulted
 
 
-def _place(
+def place(
     engine: Engine,
     scope: Scope,
     call: Call,
@@ -183,7 +184,9 @@ def _place(
     *,
     cursor: str,
     request_digest: str,
-) -> _Reading:
+) -> Reading:
+    """The view that a decision is made over: at the cursor's revision, else at `asked` (None: the newest), failing
+    unless `expected` (where given) is the newest. Raises InvalidInput, StaleRevision, RunClosed."""
     call.check()
     if decision.as_of is not None and decision.as_of > engine.clock():
         raise InvalidInput(
@@ -200,7 +203,7 @@ def _place(
         check_expected(expected, run.revision)
         revision = run.revision if asked is None else check_revision(asked, run.revision)
     view = engine.indexes.view(scope, revision, decision.as_of)
-    return _Reading(view=view, position=position, request_digest=request_digest, newest=run.revision)
+    return Reading(view=view, position=position, request_digest=request_digest, newest=run.revision)
 
 
 def load(engine: Engine, scope: Scope, call: Call, view: View, ordinals: list[int]) -> list[StoredCard]:
@@ -211,7 +214,7 @@ def load(engine: Engine, scope: Scope, call: Call, view: View, ordinals: list[in
     return stored
 
 
-def _packet(selection: Selection, stored: list[StoredCard], reading: _Reading, scope: Scope, query: Query) -> Packet:
+def _packet(selection: Selection, stored: list[StoredCard], reading: Reading, scope: Scope, query: Query) -> Packet:
     items = tuple(
         PacketItem(
             stored=seen.stored,
@@ -240,7 +243,7 @@ def _packet(selection: Selection, stored: list[StoredCard], reading: _Reading, s
     )
 
 
-def _cursor(position: Position | None, reading: _Reading, scope: Scope) -> str:
+def _cursor(position: Position | None, reading: Reading, scope: Scope) -> str:
     if position is None:
         return ""
     return encode_cursor(position, revision=reading.view.revision, request_digest=reading.request_digest, scope=scope)

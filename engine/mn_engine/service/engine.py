@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mn_contract.errors import ContextBudgetExceeded
 from mn_engine.domain.deadlines import Remaining, endless
 from mn_engine.recall.embedder import Embedder, NoEmbedder
+from mn_engine.select.cmp.profiles import ModelProfile
 from mn_engine.service.indexes import Indexes
 from mn_engine.service.selector import Consultant
 from mn_engine.service.watch import Watchers
@@ -29,6 +30,8 @@ class Engine:
     """Made when it is first needed."""
     consultant: Consultant | None = None
     """Whom to ask for the order of optional candidates; None unless it is configured."""
+    profiles: tuple[ModelProfile, ...] = ()
+    """Model profiles that were added to the built-in ones."""
 
     def close(self) -> None:
         """Ends watches, waits for commits under way and lets go of the record. Idempotent."""

@@ -9,9 +9,10 @@ from mn_engine.domain.cards import StoredCard
 from mn_engine.domain.events import Batch, BatchReceipt, check_replay
 from mn_engine.domain.requests import NewEvent, check_batch
 from mn_engine.domain.scope import Scope
+from mn_engine.domain.seen import Seen
 from mn_engine.service.engine import Call, Engine
 from mn_engine.service.prepare import prepare
-from mn_engine.service.seen import Seen, see
+from mn_engine.service.seen import see
 
 
 def record_events(

@@ -1,19 +1,12 @@
-"""A card as one asker sees it: links to cards that the asker cannot read are not there (invariant 7)."""
+"""From a card to what one asker sees of it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from mn_engine.domain.cards import CardKey, StoredCard
+from mn_engine.domain.cards import StoredCard
+from mn_engine.domain.seen import Seen
 from mn_engine.recall.view import View
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """A card and the live cards in conflict with it, as far as the asker can read them."""
-
-    stored: StoredCard
-    conflicts: tuple[CardKey, ...] = ()
 
 
 def see(stored: StoredCard, view: View) -> Seen:

@@ -34,7 +34,9 @@ from mn_engine.store.port import (
     INDEX_RELATIONS,
     RESOLVED,
     SUPERSEDED,
+    Answer,
     DecideInvocation,
+    DecideSession,
     IndexColumns,
     Invocations,
     OnCommit,
@@ -54,6 +56,7 @@ class _RunRows:
     handles: dict[str, list[Artifact]] = field(default_factory=dict)
     blobs: dict[str, bytes] = field(default_factory=dict)
     attempts: dict[tuple[str, str], dict[int, Attempt]] = field(default_factory=dict)
+    sessions: dict[tuple[str, str], str] = field(default_factory=dict)
 
 
 class MemoryStore:
@@ -177,6 +180,14 @@ class MemoryStore:
             for attempt in written:
                 rows.attempts.setdefault((principal, name), {})[attempt.attempt] = attempt
             return written
+
+    def decide_session(self, run_key: str, principal: str, session_id: str, decide: DecideSession[Answer]) -> Answer:
+        with self._lock:
+            rows = self._readable(run_key)
+            rows.head.check_writable()
+            state, answer = decide(rows.sessions.get((principal, session_id), ""))
+            rows.sessions[principal, session_id] = state
+            return answer
 
     def invocations(self, run_key: str, principal: str, name: str) -> Invocations:
         with self._lock:

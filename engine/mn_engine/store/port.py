@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -118,6 +118,11 @@ class Invocations:
 DecideInvocation = Callable[[Invocations], tuple[Attempt, ...]]
 """Pure: what to write, in order; may raise a contract error, and then nothing is written."""
 
+Answer = TypeVar("Answer")
+DecideSession = Callable[[str], tuple[str, Answer]]
+"""Pure: from a session's state (empty: it is new) to its next one, and what to answer; may raise a contract error, and
+then nothing is written."""
+
 OnCommit = Callable[[str, int, RunState], None]
 """Told (run_key, newest revision, state) after a commit, a cancel or a clear is durable. Must not block."""
 
@@ -196,6 +201,12 @@ class Store(Protocol):
 
     def invocations(self, run_key: str, principal: str, name: str) -> Invocations:
         """What is known of an invocation."""
+
+    # Sessions.
+    def decide_session(self, run_key: str, principal: str, session_id: str, decide: DecideSession[Answer]) -> Answer:
+        """Calls `decide` with the newest state of a principal's session and stores the next one, atomically and
+        durably; answers what it answers. `decide` may be called again. Sessions of different principals have nothing to
+        do with each other."""
 
     # The record itself.
     def listen(self, on_commit: OnCommit) -> None:

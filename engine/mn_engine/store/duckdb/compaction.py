@@ -20,6 +20,10 @@ from mn_engine.store.duckdb.fresh import forget_fresh, log_of, put_in_place, wri
 from mn_engine.store.duckdb.schema import TABLES
 
 _BATCH_ROWS: Final = 16_384
+_NEWEST_SESSION: Final = (
+    " QUALIFY row_number() OVER (PARTITION BY run_key, principal, session_id ORDER BY seq DESC) = 1 ORDER BY seq"
+)
+"""Of a session's states only the newest is ever read."""
 
 
 def compact(database: Database, path: Path, blobs: BlobStore, check_room: Callable[[int, bool], None]) -> int:
@@ -46,7 +50,10 @@ def compact(database: Database, path: Path, blobs: BlobStore, check_room: Callab
 def _copy(source: duckdb.DuckDBPyConnection, fresh: duckdb.DuckDBPyConnection, cleared: list[str]) -> None:
     for table, schema in TABLES.items():
         names = ", ".join(f'"{name}"' for name in schema.names)
-        _pour(source, f"SELECT {names} FROM {table} WHERE NOT list_contains(?, run_key)", [cleared], fresh, table)
+        kept = f"SELECT {names} FROM {table} WHERE NOT list_contains(?, run_key)"
+        if table == "sessions":
+            kept += _NEWEST_SESSION
+        _pour(source, kept, [cleared], fresh, table)
     _pour(source, _tombstones(), [cleared], fresh, "heads")
 
 

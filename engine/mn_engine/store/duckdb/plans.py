@@ -24,10 +24,10 @@ from mn_engine.domain.runs import Run
 from mn_engine.store.columns import acl_text, card_meta, index_row
 from mn_engine.store.decide import Known, advanced, check_deadline, clash, decide, endings, receipt_of
 from mn_engine.store.duckdb.facts import event_hash, handle_hash, sha_hash
-from mn_engine.store.duckdb.queries import find_event, find_invocations, has_handle
+from mn_engine.store.duckdb.queries import find_event, find_invocations, find_session, has_handle
 from mn_engine.store.duckdb.schema import CARDS
 from mn_engine.store.duckdb.staging import Planning
-from mn_engine.store.port import RESOLVED, SUPERSEDED, DecideInvocation, Invocations
+from mn_engine.store.port import RESOLVED, SUPERSEDED, Answer, DecideInvocation, DecideSession, Invocations
 
 
 def plan_batch(planning: Planning, batch: Batch, expired: Expired) -> BatchReceipt:
@@ -116,6 +116,22 @@ def plan_invocation(
     if written:
         planning.own.attempts[run_key, principal, name] = list(written)
     return written
+
+
+def plan_session(
+    planning: Planning, run_key: str, principal: str, session_id: str, decide_it: DecideSession[Answer]
+) -> Answer:
+    """Asks `decide_it` and stages the state that it answers."""
+    planning.head(run_key).check_writable()
+    key = run_key, principal, session_id
+    before = planning.group.sessions.get(key)
+    if before is None:
+        before = find_session(planning.connection, *key)
+    state, answer = decide_it(before)
+    planning.own.size += len(state)
+    planning.own.insert("sessions", (run_key, planning.next_seq(), principal, session_id, state))
+    planning.own.sessions[key] = state
+    return answer
 
 
 def known_invocations(planning: Planning, run_key: str, principal: str, name: str) -> Invocations:

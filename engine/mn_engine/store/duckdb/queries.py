@@ -78,9 +78,20 @@ def max_seq(cursor: duckdb.DuckDBPyConnection) -> int:
     """The largest number that a row of which the newest counts has."""
     found = rows(
         cursor,
-        "SELECT greatest((SELECT coalesce(max(seq), 0) FROM heads), (SELECT coalesce(max(seq), 0) FROM invocations))",
+        "SELECT max(seq) FROM (SELECT 0 AS seq UNION ALL SELECT max(seq) FROM heads"
+        " UNION ALL SELECT max(seq) FROM invocations UNION ALL SELECT max(seq) FROM sessions)",
     )
     return int(found[0][0])
+
+
+def find_session(cursor: duckdb.DuckDBPyConnection, run_key: str, principal: str, session_id: str) -> str:
+    """A session's newest state; empty where there is none."""
+    found = rows(
+        cursor,
+        "SELECT state FROM sessions WHERE run_key = ? AND principal = ? AND session_id = ? ORDER BY seq DESC LIMIT 1",
+        [run_key, principal, session_id],
+    )
+    return str(found[0][0]) if found else ""
 
 
 def find_event(cursor: duckdb.DuckDBPyConnection, run_key: str, owner: str, key: str) -> EventReceipt | None:

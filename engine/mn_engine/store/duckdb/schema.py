@@ -94,7 +94,16 @@ INVOCATIONS: Final = pa.schema(
         ("evidence", pa.string()),
     ]
 )
-TABLES: Final = {
+SESSIONS: Final = pa.schema(
+    [
+        ("run_key", pa.string()),
+        ("seq", pa.int64()),
+        ("principal", pa.string()),
+        ("session_id", pa.string()),
+        ("state", pa.string()),  # canonical JSON; the newest row counts
+    ]
+)
+_FIRST: Final = {
     "heads": HEADS,
     "events": EVENTS,
     "artifacts": ARTIFACTS,
@@ -103,6 +112,7 @@ TABLES: Final = {
     "endings": ENDINGS,
     "invocations": INVOCATIONS,
 }
+TABLES: Final = {**_FIRST, "sessions": SESSIONS}
 """Name -> columns of the newest schema version."""
 
 _SQL_TYPES: Final = {
@@ -123,8 +133,9 @@ def create(table: str, schema: pa.Schema) -> str:
     return f"CREATE TABLE {table} ({columns})"
 
 
-_VERSION_1: Final = tuple(create(table, schema) for table, schema in TABLES.items())
-MIGRATIONS: Final = (_VERSION_1,)
+_VERSION_1: Final = tuple(create(table, schema) for table, schema in _FIRST.items())
+_VERSION_2: Final = (create("sessions", SESSIONS),)
+MIGRATIONS: Final = (_VERSION_1, _VERSION_2)
 """Statements that lead from version i to i + 1. A migration that was released is never edited; `TABLES` is what all of
 them together make (a test holds the two together)."""
 VERSION: Final = len(MIGRATIONS)

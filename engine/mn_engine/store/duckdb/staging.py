@@ -21,8 +21,8 @@ from mn_engine.store.duckdb.schema import TABLES
 class Staged:
     """What one planned write, or a group of them, will insert and change.
 
-    Whatever stages anything stages a row with a sequence number (a head or an invocation), by which a group is found
-    again where the database failed while it committed.
+    Whatever stages anything stages a row with a sequence number (a head, an invocation or a session), by which a group
+    is found again where the database failed while it committed.
     """
 
     rows: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
@@ -36,6 +36,8 @@ class Staged:
     """(run, key hashes) of bulk cards."""
     attempts: dict[tuple[str, str, str], list[Attempt]] = field(default_factory=dict)
     """(run, principal, name) -> attempts in the order they were decided."""
+    sessions: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    """(run, principal, session) -> its newest state."""
     calls: dict[str, int] = field(default_factory=dict)
     """Run -> by how much its count of calls changes."""
 
@@ -64,6 +66,7 @@ class Staged:
         self.arrays += other.arrays
         for key, attempts in other.attempts.items():
             self.attempts.setdefault(key, []).extend(attempts)
+        self.sessions.update(other.sessions)
         for run_key, calls in other.calls.items():
             self.calls[run_key] = self.calls.get(run_key, 0) + calls
 

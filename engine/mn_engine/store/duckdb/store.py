@@ -36,7 +36,9 @@ from mn_engine.store.duckdb.staging import Planning
 from mn_engine.store.duckdb.writer import GROUP_MAX, Writer
 from mn_engine.store.lock import RecordLock
 from mn_engine.store.port import (
+    Answer,
     DecideInvocation,
+    DecideSession,
     IndexColumns,
     Invocations,
     OnCommit,
@@ -239,6 +241,12 @@ class DuckDBStore:
             lambda planning: plans.plan_invocation(planning, run_key, principal, name, decide), essential=True
         )
         return written
+
+    def decide_session(self, run_key: str, principal: str, session_id: str, decide: DecideSession[Answer]) -> Answer:
+        answer: Answer = self._writer.write(
+            lambda planning: plans.plan_session(planning, run_key, principal, session_id, decide)
+        )
+        return answer
 
     def invocations(self, run_key: str, principal: str, name: str) -> Invocations:
         self.run(run_key).check_readable()

@@ -1,0 +1,358 @@
+"""Packs: CMP over the same recall - one view, one ranking, one order - with a policy of its own (invariants 1, 4-8).
+
+A page considers whole windows of the ranking, as many as its profile's budget could hold, so that what it chooses from
+does not depend on the budget that was asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from mn_contract.canonical import digest, encoded
+from mn_contract.errors import InvalidInput
+from mn_contract.limits import (
+    ARTIFACT_CHUNK_BYTES_MAX,
+    CANDIDATES_MAX,
+    DIVERSITY_WINDOW,
+    PACK_CANDIDATE_TOKENS,
+)
+from mn_contract.names import PACK_MEDIA_TYPE
+from mn_contract.smp import PIN_PREFIX, QUERY_KEYS
+from mn_engine.domain.access import Acl
+from mn_engine.domain.cards import ordinal_of
+from mn_engine.domain.packets import CoverageStatus, Decision
+from mn_engine.domain.packs import Change, Pack, Packaged, PackCoverage, PackItem, PackRequest, check_session_id
+from mn_engine.domain.requests import NewRange
+from mn_engine.domain.scope import Scope
+from mn_engine.recall.analysis import Query, analyse_query
+from mn_engine.recall.rank import Ranking, rank, retrievers
+from mn_engine.recall.required import applying
+from mn_engine.recall.view import View
+from mn_engine.select.cmp.around import follow_ups, graph_of
+from mn_engine.select.cmp.folding import fold
+from mn_engine.select.cmp.ladder import rungs
+from mn_engine.select.cmp.packing import Packed, by_layer, knapsack, speaking_for
+from mn_engine.select.cmp.profiles import ModelProfile, resolve_profile
+from mn_engine.select.cmp.table import ITEM_OVERHEAD_TOKENS, REDUNDANCY_PENALTY
+from mn_engine.select.cmp.utility import time_of, utility
+from mn_engine.select.cmp.working_set import Delta, Fate, WorkingSet, advance
+from mn_engine.select.cursor import START, Position, encode_cursor
+from mn_engine.select.order import Order, similarities
+from mn_engine.select.stances import OPPOSING, stances_toward
+from mn_engine.service.artifacts import put_artifact, read_artifact, stat_artifact
+from mn_engine.service.compile import load, place, why_of
+from mn_engine.service.counting import counter_of
+from mn_engine.service.engine import Call, Engine
+from mn_engine.service.seen import see
+
+_MARK_DIGITS: Final = 16
+_CHECK_DIGITS: Final = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Built:
+    """A pack, and what it was made over."""
+
+    pack: Pack
+    view: View
+    query: Query
+    newest: int
+
+
+def get_pack(
+    engine: Engine, scope: Scope, call: Call, *, request: PackRequest, session_id: str = "", pin: bool = False
+) -> Packaged:
+    """The best pack for the question that fits the budget; what it changes for a session; kept, where it is to be.
+
+    Raises NeedsPartition where what is required does not fit, NotFound for a named memory that is not there.
+    """
+    if session_id:
+        check_session_id(session_id)
+    built = _build(engine, scope, call, request)
+    document = built.pack.document(scope.principal)
+    packaged = Packaged(document=document, digest=digest(document), session_id=session_id)
+    if pin:
+        packaged = replace(packaged, pin=_keep(engine, scope, call, document))
+    if session_id:
+        packaged = replace(packaged, change=_change(engine, scope, built, document, session_id))
+    return packaged
+
+
+def _build(engine: Engine, scope: Scope, call: Call, request: PackRequest) -> _Built:
+    decision = request.decision
+    profile = resolve_profile(request.model, engine.profiles)
+    counter, tokens = counter_of(request.model, profile)
+    bound = digest(["pack", decision.as_json(), profile.name, request.counter_share])
+    reading = place(engine, scope, call, decision, None, None, cursor=request.cursor, request_digest=bound)
+    view, query = reading.view, analyse_query(decision.focus)
+    named = [view.place(view.resolve(ref)) for ref in decision.required]
+    ranking = rank(view, decision, engine.embedder(), held=np.asarray(named, np.int64))
+    required = list(dict.fromkeys([*named, *_top_constraint(view, decision, ranking)]))
+    page = _Page(
+        engine=engine,
+        scope=scope,
+        call=call,
+        view=view,
+        query=query,
+        ranking=ranking,
+        required=required,
+        profile=profile,
+        request=request,
+        budget=profile.budget(request.budget_tokens),
+        tokens=tokens,
+    )
+    position = reading.position
+    while True:
+        filled = page.fill(position)
+        position = filled.next
+        if filled.packed.taken or position is None:
+            break
+    items = tuple(item for _, item in filled.packed.taken)
+    missing = not len(ranking) and not required
+    short = bool(filled.pending or filled.excluded)
+    status = CoverageStatus.MISSING if missing else CoverageStatus.DEGRADED if short else CoverageStatus.COMPLETE
+    pack = Pack(
+        revision=view.revision,
+        model=profile.name,
+        budget=page.budget,
+        used=filled.packed.used,
+        counter=counter,
+        coverage=PackCoverage(status=status, excluded=filled.excluded, deduped=filled.deduped, pending=filled.pending),
+        items=items,
+        cursor=encode_cursor(position, revision=view.revision, request_digest=bound, scope=scope) if position else "",
+        follow_ups=tuple(follow_ups(items, decision, budget=page.budget, pending=filled.pending)),
+        graph=graph_of(items, scope.principal),
+    )
+    return _Built(pack=pack, view=view, query=query, newest=reading.newest)
+
+
+def _top_constraint(view: View, decision: Decision, ranking: Ranking) -> list[int]:
+    """The place of the constraint that every pack for the decision holds: of those that apply the best ranked one, else
+    the newest; empty where none applies."""
+    constraints = applying(view, decision, np.flatnonzero(view.constraints()))
+    if not len(constraints):
+        return []
+    best = ranking.best_of(constraints)
+    return [int(constraints[-1]) if best is None else best]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Filled:
+    """A page's items, what became of the other memories, and where the next one begins (None: nothing is left)."""
+
+    packed: Packed
+    excluded: int
+    deduped: int
+    pending: int
+    next: Position | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Page:
+    """What the pages of one request have in common. `required` are places."""
+
+    engine: Engine
+    scope: Scope
+    call: Call
+    view: View
+    query: Query
+    ranking: Ranking
+    required: Sequence[int]
+    profile: ModelProfile
+    request: PackRequest
+    budget: int
+    tokens: Callable[[str], int]
+
+    def fill(self, position: Position | None) -> _Filled:
+        """The page at `position` (None: the first). What is required stands on the first one, and on no other."""
+        at, first = position or START, position is None
+        considered = _considered(self.profile)
+        end = min(at.end + max(considered - len(at.skipped), 0), len(self.ranking))
+        ordered = self.ranking.ordered(end)
+        ranks = [*at.skipped[:considered], *range(at.end, end)]
+        ranks = [one for one in ranks if first or int(ordered.places[one]) not in self.required]
+        ranked = [int(ordered.places[one]) for one in ranks]
+        places = [*ranked, *(place for place in self.required if first and place not in ranked)]
+        whys = [(retrievers(int(ordered.found_by[one])), one + 1, int(ordered.scores[one])) for one in ranks] + [
+            (("required",), 0, 0)
+        ] * (len(places) - len(ranks))
+        items = self._items(places, whys)
+        must = {places.index(place) for place in self.required} if first else set()
+        packed, folded = self._packed(places, items, must)
+        served = {one for one, _ in packed.taken}
+        gone = served | {one for one, into in folded.items() if into in served}
+        oversize = {one for one in range(len(items)) if one not in gone and self._least(items[one]) > self.budget}
+        skipped = [rank for one, rank in enumerate(ranks) if one not in gone and one not in oversize]
+        skipped += at.skipped[considered:]
+        elsewhere = int(np.isin(self.required, ordered.places[end:]).sum())  # on the first page, wherever they rank
+        pending = len(skipped) + len(self.ranking) - end - elsewhere
+        return _Filled(
+            packed=packed,
+            excluded=len(oversize),
+            deduped=len(gone) - len(served),
+            pending=pending,
+            next=Position(end=end, skipped=tuple(sorted(skipped))) if pending else None,
+        )
+
+    def cost(self, item: PackItem) -> int:
+        """Tokens that an item takes, as it stands in an envelope."""
+        return self.tokens(encoded(item.document(self.scope.principal)).decode("utf-8")) + ITEM_OVERHEAD_TOKENS
+
+    def _least(self, item: PackItem) -> int:
+        """What the shortest form of an item takes."""
+        forms = rungs(item.card) if self.profile.knapsack else ()
+        return min(map(self.cost, (item, *(replace(item, form=form, end=end) for form, end in forms))))
+
+    def _items(self, places: Sequence[int], whys: Sequence[tuple[tuple[str, ...], int, int]]) -> list[PackItem]:
+        stored = load(self.engine, self.scope, self.call, self.view, [self.view.ordinal(place) for place in places])
+        return [
+            PackItem(seen=see(one, self.view), why=why_of(one, self.query, *why))
+            for one, why in zip(stored, whys, strict=True)
+        ]
+
+    def _packed(self, places: Sequence[int], items: list[PackItem], must: set[int]) -> tuple[Packed, Mapping[int, int]]:
+        """What of the items stands in the page, and which of them another one speaks for."""
+        if not items:
+            return Packed(taken=(), used=0), {}
+        asker = self.scope.principal
+        if not self.profile.knapsack:
+            return by_layer(items, required=must, budget=self.budget, cost=self.cost, asker=asker), {}
+        order = self._order(places, items)
+        offered = [items[one] for one in order]
+        at = np.asarray(places, np.int64)[order]
+        near = similarities(self.view.index.sketches(at))
+        into = fold([item.seen for item in offered], near, apart=frozenset(map(order.index, must)))
+        for speaker in set(into.values()):
+            others = [offered[one] for one, other in into.items() if other == speaker]
+            offered[speaker] = speaking_for(offered[speaker], others, asker)
+        opposing = np.isin(stances_toward(self.view, self.request.decision)[at], OPPOSING)
+        kept = [one for one in range(len(order)) if one not in into]
+        packed = knapsack(
+            [offered[one] for one in kept],
+            required={kept.index(order.index(one)) for one in must},
+            opposing={number for number, one in enumerate(kept) if opposing[one]},
+            counter_share=self.request.counter_share,
+            budget=self.budget,
+            cost=self.cost,
+            asker=asker,
+        )
+        taken = tuple((order[kept[number]], item) for number, item in packed.taken)
+        folded = {order[one]: order[other] for one, other in into.items()}
+        return replace(packed, taken=taken), folded
+
+    def _order(self, places: Sequence[int], items: Sequence[PackItem]) -> list[int]:
+        """The order in which the items are offered, whatever the budget."""
+        as_of = self.request.decision.as_of
+        newest = max(time_of(item.card) for item in items) if as_of is None else as_of
+        best = max(item.why.score for item in items)
+        utilities = [
+            utility(item.card, score=item.why.score, best=best, newest=newest, weights=self.profile.weights)
+            for item in items
+        ]
+        order = Order(
+            self.view,
+            np.asarray(places, np.int64),
+            np.asarray(utilities, np.int64),
+            np.asarray([self.cost(item) for item in items], np.int64),
+            penalty=REDUNDANCY_PENALTY,
+        )
+        windows = range(-(-len(items) // DIVERSITY_WINDOW))
+        return [one for number in windows for one in order.window(number)]
+
+
+def _considered(profile: ModelProfile) -> int:
+    """How many candidates a page looks at: whole windows, as many as the profile's budget could hold."""
+    windows = 1 + profile.pack_token_budget // (PACK_CANDIDATE_TOKENS * DIVERSITY_WINDOW)
+    return min(windows * DIVERSITY_WINDOW, CANDIDATES_MAX)
+
+
+# Pins.
+
+
+def _keep(engine: Engine, scope: Scope, call: Call, document: Mapping[str, Any]) -> str:
+    """Stores a pack's bytes, for its asker alone and only with the roles that it was made with."""
+    data = encoded(document)
+    sha256 = hashlib.sha256(data).hexdigest()
+    put_artifact(
+        engine,
+        scope,
+        call,
+        media_type=PACK_MEDIA_TYPE,
+        expected_sha256=sha256,
+        acl=Acl(allow_principals=frozenset({scope.principal}), require_roles=scope.roles),
+        chunks=[data[at : at + ARTIFACT_CHUNK_BYTES_MAX] for at in range(0, len(data), ARTIFACT_CHUNK_BYTES_MAX)],
+    )
+    return f"{PIN_PREFIX}{sha256}.{_pin_check(sha256, scope)}"
+
+
+def read_pin(engine: Engine, scope: Scope, call: Call, *, pin: str) -> Packaged:
+    """The pack that was kept under a handle, byte for byte. Raises InvalidInput where the handle is not one that this
+    asker was given, NotFound where what it names is gone."""
+    sha256, _, check = pin.removeprefix(PIN_PREFIX).partition(".")
+    if not pin.startswith(PIN_PREFIX) or not sha256 or check != _pin_check(sha256, scope):
+        raise InvalidInput("the pin is not one that you were given in this run and with these roles", field="pin")
+    size = stat_artifact(engine, scope, call, sha256=sha256).size
+    wanted = NewRange(artifact=sha256, start=0, end=size, sha256=sha256)
+    data = b"".join(piece.chunk for piece in read_artifact(engine, scope, call, ranges=(wanted,)))
+    return Packaged(document=json.loads(data), digest=sha256, pin=pin)
+
+
+def _pin_check(sha256: str, scope: Scope) -> str:
+    bound = ["pin", scope.job_id, scope.run_id, scope.principal, sorted(scope.roles), sha256]
+    return digest(bound)[:_CHECK_DIGITS]
+
+
+# Sessions.
+
+
+def _change(engine: Engine, scope: Scope, built: _Built, document: Mapping[str, Any], session_id: str) -> Change:
+    """Moves a session on by the pack that it is served, durably; what that changes for it."""
+    items = built.pack.items
+    marks = [(item.seen.stored.ordinal, _mark(told)) for item, told in zip(items, document["items"], strict=True)]
+    view = engine.indexes.view(scope, built.newest)
+
+    def decide(text: str) -> tuple[str, Delta]:
+        state, delta = advance(
+            WorkingSet.decode(text),
+            marks,
+            tokens=built.pack.used,
+            terms=built.query.terms,
+            fate_of=lambda ordinals: _fate(view, ordinals),
+        )
+        return state.encoded(), delta
+
+    delta = engine.store.decide_session(scope.run_key, scope.principal, session_id, decide)
+
+    def ref(ordinal: int) -> str:
+        return view.ref(view.place(ordinal))
+
+    relevances = {item.seen.stored.ordinal: item.why.relevance for item in items}
+    return Change(
+        new=tuple((ref(ordinal), relevances[ordinal]) for ordinal in delta.new),
+        evicted=tuple(map(ref, delta.evicted)),
+        superseded=tuple((ref(stale), None if head is None else ref(head)) for stale, head in delta.superseded),
+        cursor=str(delta.cursor),
+        fresh=frozenset(map(ref, delta.fresh)),
+    )
+
+
+def _fate(view: View, ordinals: Iterable[int]) -> Fate:
+    """What the view says of memories that a session knows."""
+    known = list(ordinals)
+    there = [(ordinal, view.place(ordinal)) for ordinal in known if ordinal < ordinal_of(view.revision + 1, 0)]
+    return Fate(
+        unseen=frozenset(known) - {ordinal for ordinal, _ in there},
+        hidden=frozenset(ordinal for ordinal, place in there if not view.readable[place]),
+        heads={ordinal: view.head(ordinal) for ordinal, _ in there if view.superseded_by(ordinal)},
+    )
+
+
+def _mark(told: Mapping[str, Any]) -> str:
+    """What tells whether a memory stands as it stood: all that is said of it whatever was asked."""
+    return digest({name: value for name, value in told.items() if name not in QUERY_KEYS})[:_MARK_DIGITS]
