@@ -79,7 +79,7 @@ CARD_TOKENS_MAX: Final = 1 * MIB
 """A writer's estimate of what a card takes."""
 TOKEN_BYTES: Final = 3
 """A card without an estimate counts as one token for each of these bytes, rounded up."""
-CURSOR_BYTES_MAX: Final = 16 * KIB
+CURSOR_BYTES_MAX: Final = 32 * KIB
 
 # Packs and their sessions.
 PACK_BUDGET_TOKENS_MIN: Final = 300
@@ -95,11 +95,15 @@ SESSION_CENTROID_TERMS: Final = 64
 QUERY_PAGE_DEFAULT: Final = 20
 QUERY_PAGE_MAX: Final = 100
 QUERY_ENTITIES_MAX: Final = 20
+QUERY_TEXT_BYTES_MAX: Final = 4 * KIB
+"""A query's cursor carries it."""
 FOLLOW_UPS_MAX: Final = 3
 GRAPH_ENTITIES_MAX: Final = 16
 GRAPH_LINKS_MAX: Final = 32
 EXPAND_MAX: Final = 20
-"""Neighbours that one expansion answers, and an entity's own memories."""
+"""Neighbours that one expansion answers."""
+ENTITY_MEMORIES_MAX: Final = 5
+"""Memories that an expansion answers of each entity."""
 
 # Invocations.
 RESPONSE_BYTES_MAX: Final = 4 * MIB

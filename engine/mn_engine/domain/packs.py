@@ -85,6 +85,30 @@ class PackItem:
             **self._further(asker),
         )
 
+    def memory(self, asker: str) -> dict[str, Any]:
+        """What the record has of the memory beyond the item: what it is, what it says of which claims, where it stands,
+        what it is joined to and when it holds."""
+        card, stored = self.card, self.seen.stored
+        return {
+            "kind": card.kind.name.lower(),
+            "stance": card.stance.name.lower(),
+            "claims": {claim: stance.name.lower() for claim, stance in card.claims},
+            "validation": card.validation.name.lower(),
+            "topics": list(card.topics),
+            "summary": card.summary or None,
+            "trust": card.trust,
+            "captured_at": format_rfc3339(card.captured_at),
+            "valid_from": None if card.valid_from is None else format_rfc3339(card.valid_from),
+            "valid_until": None if card.valid_until is None else format_rfc3339(card.valid_until),
+            "sources": [_range(*source.span) for source in card.sources],
+            "relations": [
+                {"type": link.type, "ref": format_ref(link.target.owner, link.target.id, asker)}
+                for link in card.relations
+            ],
+            "recorded_revision": stored.revision,
+            "resolved_revision": stored.resolved_revision,
+        }
+
     def _further(self, asker: str) -> dict[str, Any]:
         card, stored = self.card, self.seen.stored
         said: dict[str, Any] = {}
@@ -139,13 +163,14 @@ class PackCoverage:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackRequest:
     """What a pack is made for. `model` is free text; `budget_tokens` None is all that its profile allows.
-    `counter_share` of the budget is offered to opposing memories first."""
+    `counter_share` of the budget is offered to opposing memories first. `revision` None is the newest."""
 
     decision: Decision
     model: str = ""
     budget_tokens: int | None = None
     counter_share: float = COUNTER_SHARE
     cursor: str = ""
+    revision: int | None = None
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.counter_share <= 1.0:

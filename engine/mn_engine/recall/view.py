@@ -84,15 +84,18 @@ class View:
     """An index through one reader's eyes, at `revision` (which the index must cover). Cards go by place or ordinal.
 
     With `as_of` (microseconds) it shows what held at that time: a card whose validity covers it, even where a card that
-    began to hold later has superseded it since.
+    began to hold later has superseded it since. With `history` superseded cards are seen, too.
     """
 
-    def __init__(self, index: RunIndex, reader: Scope, revision: int, as_of: int | None = None) -> None:
+    def __init__(
+        self, index: RunIndex, reader: Scope, revision: int, as_of: int | None = None, *, history: bool = False
+    ) -> None:
         assert revision <= index.revision, "the index does not cover this revision yet"
         self.index = index
         self.reader = reader
         self.revision = revision
         self.as_of = as_of
+        self.history = history
         self.count = int(np.searchsorted(index.array("ordinals"), ordinal_of(revision + 1, 0)))
         """Cards that were there at the revision, hidden ones included; their places are 0 to count - 1."""
         self._ending_rows: dict[int, NDArray[np.int64]] = {}
@@ -122,7 +125,7 @@ class View:
     @cached_property
     def visible(self) -> NDArray[np.bool_]:
         """Cards that the reader may read and that are live at the revision, and that hold at `as_of`."""
-        live = self.readable & ~self._ended(SUPERSEDED)
+        live = self.readable if self.history else self.readable & ~self._ended(SUPERSEDED)
         return live if self.as_of is None else live & self.valid(self.as_of)
 
     def valid(self, time: int) -> NDArray[np.bool_]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from mn_contract.canonical import digest
+from mn_contract.canonical import digest, encoded
 from mn_contract.errors import InvalidInput
 from mn_contract.limits import CANDIDATES_MAX, CURSOR_BYTES_MAX, PACKET_ITEMS_MAX
 from mn_engine.domain.scope import Scope
@@ -73,7 +74,7 @@ def encode_cursor(position: Position, *, revision: int, request_digest: str, sco
 def decode_cursor(text: str, *, request_digest: str, scope: Scope) -> tuple[Position, int]:
     """(position, revision) of a cursor. Raises InvalidInput where it is not one, was altered, or is for something
     else."""
-    numbers = list(_varints(_raw(text)[_CHECK_BYTES:]))
+    numbers = list(_varints(_raw(text, _PREFIX)[_CHECK_BYTES:]))
     if len(numbers) < _HEAD:
         raise InvalidInput(_WRONG, field="cursor")
     revision, end, room_bytes, room_tokens, split = numbers[:_HEAD]
@@ -89,8 +90,8 @@ def decode_cursor(text: str, *, request_digest: str, scope: Scope) -> tuple[Posi
     return position, revision
 
 
-def _raw(text: str) -> bytes:
-    body = text.removeprefix(_PREFIX)
+def _raw(text: str, prefix: str) -> bytes:
+    body = text.removeprefix(prefix)
     if len(text) > CURSOR_BYTES_MAX or body == text or not text.isascii():
         raise InvalidInput(_WRONG, field="cursor")
     try:
@@ -101,6 +102,24 @@ def _raw(text: str) -> bytes:
 
 def _base64(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
+
+
+def seal(document: Any, *, prefix: str, scope: Scope) -> str:
+    """A cursor that carries a JSON document of its own, bound to the scope."""
+    payload = encoded(document)
+    text = prefix + _base64(_check(payload, prefix, scope) + payload)
+    assert len(text) <= CURSOR_BYTES_MAX, "what a query may say fits a cursor"
+    return text
+
+
+def unseal(text: str, *, prefix: str, scope: Scope) -> Any:
+    """The document that a cursor carries. Raises InvalidInput where it is not one, was altered, or is somebody
+    else's."""
+    raw = _raw(text, prefix)
+    payload = raw[_CHECK_BYTES:]
+    if raw[:_CHECK_BYTES] != _check(payload, prefix, scope) or prefix + _base64(raw) != text:
+        raise InvalidInput(_WRONG, field="cursor")
+    return json.loads(payload)
 
 
 def _check(payload: bytes, request_digest: str, scope: Scope) -> bytes:

@@ -27,7 +27,7 @@ _VIEWS_MAX: Final = 4
 class _Slot:
     lock: threading.Lock = field(default_factory=threading.Lock)
     index: RunIndex = field(default_factory=RunIndex.empty)
-    views: OrderedDict[tuple[Scope, int, int | None], View] = field(default_factory=OrderedDict)
+    views: OrderedDict[tuple[Scope, int, int | None, bool], View] = field(default_factory=OrderedDict)
     """Views of `index`, least recently used out first."""
     dropped: bool = False
 
@@ -41,15 +41,15 @@ class Indexes:
         self._lock = threading.Lock()
         self._slots: OrderedDict[str, _Slot] = OrderedDict()
 
-    def view(self, scope: Scope, revision: int, as_of: int | None = None) -> View:
-        """What `scope` sees of its run at `revision`, or of what held at `as_of` then. Those who ask alike share a view
-        and what it has worked out."""
+    def view(self, scope: Scope, revision: int, as_of: int | None = None, *, history: bool = False) -> View:
+        """What `scope` sees of its run at `revision`, or of what held at `as_of` then; with `history`, also what no
+        longer holds. Those who ask alike share a view and what it has worked out."""
         index = self.at_least(scope.run_key, revision)
-        views, key = self._slot(scope.run_key).views, (scope, revision, as_of)
+        views, key = self._slot(scope.run_key).views, (scope, revision, as_of, history)
         with self._lock:
             view = views.get(key)
             if view is None or view.index is not index:
-                view = views[key] = View(index, scope, revision, as_of)
+                view = views[key] = View(index, scope, revision, as_of, history=history)
             views.move_to_end(key)
             while len(views) > _VIEWS_MAX:
                 views.popitem(last=False)

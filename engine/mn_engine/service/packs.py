@@ -56,13 +56,14 @@ _CHECK_DIGITS: Final = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Built:
-    """A pack, and what it was made over."""
+class Built:
+    """A pack, what it was made over, and what an item costs in it."""
 
     pack: Pack
     view: View
     query: Query
     newest: int
+    cost: Callable[[PackItem], int]
 
 
 def get_pack(
@@ -74,7 +75,7 @@ def get_pack(
     """
     if session_id:
         check_session_id(session_id)
-    built = _build(engine, scope, call, request)
+    built = build(engine, scope, call, request)
     document = built.pack.document(scope.principal)
     packaged = Packaged(document=document, digest=digest(document), session_id=session_id)
     if pin:
@@ -84,12 +85,13 @@ def get_pack(
     return packaged
 
 
-def _build(engine: Engine, scope: Scope, call: Call, request: PackRequest) -> _Built:
+def build(engine: Engine, scope: Scope, call: Call, request: PackRequest) -> Built:
+    """The same, with what it was made over."""
     decision = request.decision
     profile = resolve_profile(request.model, engine.profiles)
     counter, tokens = counter_of(request.model, profile)
     bound = digest(["pack", decision.as_json(), profile.name, request.counter_share])
-    reading = place(engine, scope, call, decision, None, None, cursor=request.cursor, request_digest=bound)
+    reading = place(engine, scope, call, decision, request.revision, None, cursor=request.cursor, request_digest=bound)
     view, query = reading.view, analyse_query(decision.focus)
     named = [view.place(view.resolve(ref)) for ref in decision.required]
     ranking = rank(view, decision, engine.embedder(), held=np.asarray(named, np.int64))
@@ -129,7 +131,7 @@ def _build(engine: Engine, scope: Scope, call: Call, request: PackRequest) -> _B
         follow_ups=tuple(follow_ups(items, decision, budget=page.budget, pending=filled.pending)),
         graph=graph_of(items, scope.principal),
     )
-    return _Built(pack=pack, view=view, query=query, newest=reading.newest)
+    return Built(pack=pack, view=view, query=query, newest=reading.newest, cost=page.cost)
 
 
 def _top_constraint(view: View, decision: Decision, ranking: Ranking) -> list[int]:
@@ -311,7 +313,7 @@ def _pin_check(sha256: str, scope: Scope) -> str:
 # Sessions.
 
 
-def _change(engine: Engine, scope: Scope, built: _Built, document: Mapping[str, Any], session_id: str) -> Change:
+def _change(engine: Engine, scope: Scope, built: Built, document: Mapping[str, Any], session_id: str) -> Change:
     """Moves a session on by the pack that it is served, durably; what that changes for it."""
     items = built.pack.items
     marks = [(item.seen.stored.ordinal, _mark(told)) for item, told in zip(items, document["items"], strict=True)]
