@@ -249,16 +249,33 @@ class Change:
         }
 
 
+class Format(Enum):
+    """How a pack is written."""
+
+    SMP = "smp"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Telling:
+    """How a pack is told: its format, and whether with content only of what the session does not have."""
+
+    format: Format = Format.SMP
+    only_new: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packaged:
     """A pack's document as its asker is given it, with its digest, what changed for the session, and its pin (each
-    empty where none was asked for)."""
+    empty where none was asked for); and how it is to be told."""
 
     document: Mapping[str, Any]
     digest: str
     session_id: str = ""
     change: Change | None = None
     pin: str = ""
+    telling: Telling = field(default_factory=Telling)
 
 
 def check_session_id(session_id: str) -> str:

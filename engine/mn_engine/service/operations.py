@@ -11,7 +11,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final
 
-from mn_engine.service import artifacts, compile, explain, invocations, record, runs
+from mn_engine.service import artifacts, compile, explain, invocations, notes, packs, queries, record, runs
 
 
 class Shape(Enum):
@@ -37,14 +37,19 @@ class Lane(Enum):
     """The last three last as long as their client likes."""
 
 
+WORKING_MEMORY: Final = "mn.context.working.v1.WorkingMemory"
+MEMORY: Final = "mn.context.memory.v1.Memory"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """A use case as faces see it: `run(engine, scope, call, **decoded request)`.
 
-    `safe_to_retry`: the same request again changes nothing more.
+    `service` is the gRPC service that has it. `safe_to_retry`: the same request again changes nothing more.
     """
 
     run: Callable[..., Any]
+    service: str = WORKING_MEMORY
     shape: Shape = Shape.UNARY
     safe_to_retry: bool = True
     lane: Lane = Lane.CALL
@@ -71,5 +76,12 @@ OPERATIONS: Final[Mapping[str, Operation]] = MappingProxyType(
         "CompleteInvocation": Operation(run=invocations.complete_invocation),
         "ReconcileInvocation": Operation(run=invocations.reconcile_invocation),
         "GetInvocation": Operation(run=invocations.get_invocation),
+        "GetContext": Operation(run=packs.get_context, service=MEMORY, safe_to_retry=False),
+        "QueryMemory": Operation(run=queries.query_memory, service=MEMORY),
+        "Expand": Operation(run=queries.expand, service=MEMORY),
+        "Search": Operation(run=queries.search, service=MEMORY),
+        "Fetch": Operation(run=queries.fetch, service=MEMORY),
+        "RememberThis": Operation(run=notes.remember_this, service=MEMORY),
+        "ProposeMemory": Operation(run=notes.propose_memory, service=MEMORY),
     }
 )

@@ -27,7 +27,16 @@ from mn_contract.smp import PIN_PREFIX, QUERY_KEYS
 from mn_engine.domain.access import Acl
 from mn_engine.domain.cards import ordinal_of
 from mn_engine.domain.packets import CoverageStatus, Decision
-from mn_engine.domain.packs import Change, Pack, Packaged, PackCoverage, PackItem, PackRequest, check_session_id
+from mn_engine.domain.packs import (
+    Change,
+    Pack,
+    Packaged,
+    PackCoverage,
+    PackItem,
+    PackRequest,
+    Telling,
+    check_session_id,
+)
 from mn_engine.domain.requests import NewRange
 from mn_engine.domain.scope import Scope
 from mn_engine.recall.analysis import Query, analyse_query
@@ -66,18 +75,29 @@ class Built:
     cost: Callable[[PackItem], int]
 
 
-def get_pack(
-    engine: Engine, scope: Scope, call: Call, *, request: PackRequest, session_id: str = "", pin: bool = False
+def get_context(
+    engine: Engine,
+    scope: Scope,
+    call: Call,
+    *,
+    request: PackRequest | None = None,
+    pinned: str = "",
+    session_id: str = "",
+    pin: bool = False,
+    telling: Telling | None = None,
 ) -> Packaged:
-    """The best pack for the question that fits the budget; what it changes for a session; kept, where it is to be.
+    """The best pack for the question that fits the budget; what it changes for a session; kept, where it is to be. Or,
+    without a request, the pack that was kept under the handle `pinned`.
 
     Raises NeedsPartition where what is required does not fit, NotFound for a named memory that is not there.
     """
+    if request is None:
+        return replace(read_pin(engine, scope, call, pin=pinned), telling=telling or Telling())
     if session_id:
         check_session_id(session_id)
     built = build(engine, scope, call, request)
     document = built.pack.document(scope.principal)
-    packaged = Packaged(document=document, digest=digest(document), session_id=session_id)
+    packaged = Packaged(document=document, digest=digest(document), session_id=session_id, telling=telling or Telling())
     if pin:
         packaged = replace(packaged, pin=_keep(engine, scope, call, document))
     if session_id:

@@ -25,7 +25,7 @@ from mn_engine.select.cursor import seal, unseal
 from mn_engine.service.compile import load, why_of
 from mn_engine.service.engine import Call, Engine
 from mn_engine.service.packs import build
-from mn_engine.service.record import check_revision
+from mn_engine.service.record import check_revision, get_card
 from mn_engine.service.seen import see
 
 _NOT_RANKED = Why(retrievers=("history",))
@@ -90,10 +90,11 @@ def _asked(engine: Engine, scope: Scope, call: Call, query: MemoryQuery, at: dic
         items += _superseded(engine, scope, call, view, query, built.pack.budget - built.pack.used, built.cost)
     start = at.get("at", 0)
     end = start + query.k
+    more: dict[str, Any] | None = None
     if end < len(items):
         more = {"query": query.as_json(), "pack": request.cursor, "revision": revision, "at": end}
-    else:
-        more = {"query": query.as_json(), "pack": built.pack.cursor, "at": 0} if built.pack.cursor else None
+    elif built.pack.cursor:
+        more = {"query": query.as_json(), "pack": built.pack.cursor, "at": 0}
     return _answer(engine, scope, query, view, items[start:end], more)
 
 
@@ -204,3 +205,14 @@ def _naming(view: View, entity: str, place: int) -> list[int]:
     """Places of the newest memories that name an entity, but for the one at `place`."""
     places = view.with_labels([label_hash(entity)], ENTITY).places
     return sorted(places[places != place].tolist(), reverse=True)[:ENTITY_MEMORIES_MAX]
+
+
+def search(engine: Engine, scope: Scope, call: Call, *, query: str) -> QueryAnswer:
+    """The best memories for some words."""
+    return query_memory(engine, scope, call, query=MemoryQuery(find=query))
+
+
+def fetch(engine: Engine, scope: Scope, call: Call, *, ref: str) -> PackItem:
+    """A memory, whole. Raises NotFound."""
+    seen, _ = get_card(engine, scope, call, ref=ref, revision=None)
+    return PackItem(seen=seen, why=Why(retrievers=("named",)))

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
+from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import DecodeError, Message
 
+from mn.context.memory.v1 import memory_pb2
 from mn.context.working.v1 import artifact_pb2, card_pb2, invocation_pb2, packet_pb2, run_pb2
 from mn_contract.errors import InvalidInput
 from mn_contract.names import check_sha256
@@ -32,6 +34,7 @@ from mn_engine.wire.packets import (
 )
 from mn_engine.wire.runs import decode_state, encode_attempt, encode_run, encode_tombstone
 from mn_engine.wire.scalars import decode_acl, decode_optional_int
+from mn_engine.wire.tools import BY_OPERATION, written
 
 Arguments = dict[str, Any]
 
@@ -97,8 +100,21 @@ def _decode_reconcile(message: invocation_pb2.ReconcileInvocationRequest) -> Arg
     }
 
 
+def _tool_codec(operation: str) -> Codec:
+    """An operation of the memory service: its message has a tool's arguments, its answer the tool's document."""
+    tool = BY_OPERATION[operation]
+    answer = getattr(memory_pb2, f"{operation}Response")
+    return Codec(
+        request=getattr(memory_pb2, f"{operation}Request"),
+        answer=answer,
+        decode=lambda m: tool.read(MessageToDict(m, preserving_proto_field_name=True)),
+        encode=lambda result, scope: answer(document=written(tool.encode(result, scope))),
+    )
+
+
 CODECS: Final[Mapping[str, Codec]] = MappingProxyType(
     {
+        **{operation: _tool_codec(operation) for operation in BY_OPERATION},
         "OpenRun": Codec(
             request=run_pb2.OpenRunRequest,
             answer=run_pb2.OpenRunResponse,

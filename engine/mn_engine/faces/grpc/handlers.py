@@ -23,7 +23,6 @@ from mn_engine.service.operations import OPERATIONS, Operation, Shape
 from mn_engine.wire.codecs import CODECS
 from mn_engine.wire.errors import INTERNAL_MESSAGE, status_of
 
-SERVICE: Final = "mn.context.working.v1.WorkingMemory"
 _log = logging.getLogger("mn_engine.grpc")
 _ROOM_DIGITS_MAX: Final = 9
 _MAKERS: Final[dict[Shape, Callable[..., Any]]] = {
@@ -41,7 +40,8 @@ class Handlers(grpc.GenericRpcHandler):
         self._uploads = uploads
         self._engine: Engine | None = None
         self._methods = {
-            f"/{SERVICE}/{name}": self._method(name, operation, lanes) for name, operation in OPERATIONS.items()
+            f"/{operation.service}/{name}": self._method(name, operation, lanes)
+            for name, operation in OPERATIONS.items()
         }
 
     def serve(self, engine: Engine) -> None:

@@ -12,6 +12,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2
 from grpc_reflection.v1alpha import reflection
 
+import mn.context.memory.v1.memory_pb2
 import mn.context.working.v1.working_memory_pb2  # noqa: F401  (reflection answers from the descriptors it registers)
 from mn_contract.errors import DependencyUnavailable
 from mn_contract.limits import (
@@ -21,13 +22,14 @@ from mn_contract.limits import (
     UPLOAD_IDLE_SECONDS,
 )
 from mn_engine.faces.gate import Gate
-from mn_engine.faces.grpc.handlers import SERVICE, Handlers
+from mn_engine.faces.grpc.handlers import Handlers
 from mn_engine.faces.grpc.lanes import Lanes, on
 from mn_engine.faces.grpc.uploads import Uploads
 from mn_engine.service.engine import Engine
-from mn_engine.service.operations import Lane
+from mn_engine.service.operations import MEMORY, WORKING_MEMORY, Lane
 
 _log = logging.getLogger("mn_engine.grpc")
+_SERVICES: Final = (WORKING_MEMORY, MEMORY)
 _OPTIONS: Final = [
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
     ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
@@ -51,7 +53,7 @@ class GrpcServer:
             options=_OPTIONS,
             maximum_concurrent_rpcs=SERVER_CALLS_MAX,
         )
-        reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
+        reflection.enable_server_reflection((*_SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
         try:
             self.port = self._server.add_insecure_port(address)
         except RuntimeError as error:
@@ -84,7 +86,7 @@ class GrpcServer:
         _log.info("stopped")
 
     def _set_health(self, status: health_pb2.HealthCheckResponse.ServingStatus) -> None:
-        for service in ("", SERVICE):
+        for service in ("", *_SERVICES):
             self._health.set(service, status)
 
 

@@ -1,0 +1,66 @@
+"""What models write: memories and proposals. A model records what it has learned; it makes no rules.
+
+Constraints and obligations bind every later decision, so they are not a model's to make, to end or to replace
+(invariant 14). A proposal is a hypothesis until somebody who may confirms it, by recording what takes its place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from mn_contract.canonical import digest
+from mn_contract.errors import PermissionDenied
+from mn_contract.names import format_ref
+from mn_engine.domain.cards import SUPERSEDES, Kind
+from mn_engine.domain.requests import NewCard, NewEvent
+from mn_engine.domain.scope import Scope
+from mn_engine.service.engine import Call, Engine
+from mn_engine.service.record import record_events
+
+BINDING: Final = frozenset({Kind.CONSTRAINT, Kind.OBLIGATION})
+_KEY_DIGITS: Final = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noted:
+    """A memory that was recorded, or had been."""
+
+    ref: str
+    revision: int
+    replayed: bool
+    proposed: bool
+
+
+def remember_this(engine: Engine, scope: Scope, call: Call, *, memory: NewCard, key: str) -> Noted:
+    """Records a memory. The same again, under the same key, changes nothing. Raises PermissionDenied where it would
+    bind decisions or end what does."""
+    if memory.kind in BINDING:
+        raise PermissionDenied("constraints and obligations are not recorded by this tool; record them as an event")
+    run = engine.store.run(scope.run_key)
+    run.check_readable()
+    view = engine.indexes.view(scope, run.revision)
+    for type_, target in memory.relations:
+        if type_ == SUPERSEDES:
+            ordinal = view.resolve(target, live=False)
+            if view.kind(ordinal) in BINDING or view.key(ordinal).owner != scope.principal:
+                raise PermissionDenied("this tool replaces only memories of your own, and no constraint or obligation")
+    return _record(engine, scope, call, memory, key, proposed=False)
+
+
+def propose_memory(engine: Engine, scope: Scope, call: Call, *, memory: NewCard, key: str) -> Noted:
+    """Records a memory as a hypothesis."""
+    return _record(engine, scope, call, replace(memory, kind=Kind.HYPOTHESIS), key, proposed=True)
+
+
+def _record(engine: Engine, scope: Scope, call: Call, memory: NewCard, key: str, *, proposed: bool) -> Noted:
+    named = key or f"note-{digest(memory.as_json())[:_KEY_DIGITS]}"
+    event = NewEvent(key=named, cards=(memory,))
+    (receipt,) = record_events(engine, scope, call, events=(event,), expected_revision=None).events
+    (card,) = receipt.cards
+    return Noted(
+        ref=format_ref(card.owner, card.id, scope.principal),
+        revision=receipt.revision,
+        replayed=receipt.replayed,
+        proposed=proposed,
+    )

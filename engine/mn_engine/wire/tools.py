@@ -1,0 +1,401 @@
+"""The tool table: what models and programs ask of memories, once for every face that speaks JSON.
+
+A tool is an operation of the operation table with arguments as JSON: its schema is what is published and what is
+checked. gRPC messages have the same fields under the same names and are read by the same decoders.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+from jsonschema import Draft202012Validator
+
+from mn_contract.canonical import encoded
+from mn_contract.errors import InvalidInput
+from mn_contract.limits import (
+    CARD_LIST_MAX,
+    CARD_TEXT_BYTES_MAX,
+    CLAIM_BYTES_MAX,
+    CURSOR_BYTES_MAX,
+    DECISION_LIST_MAX,
+    FOCUS_BYTES_MAX,
+    ID_BYTES_MAX,
+    LABEL_BYTES_MAX,
+    PACK_BUDGET_TOKENS_DEFAULT,
+    PACK_BUDGET_TOKENS_MIN,
+    PACKET_BUDGET_TOKENS_MAX,
+    QUERY_ENTITIES_MAX,
+    QUERY_PAGE_DEFAULT,
+    QUERY_PAGE_MAX,
+    QUERY_TEXT_BYTES_MAX,
+    REQUIRED_NAMED_MAX,
+    SOURCE_URL_BYTES_MAX,
+)
+from mn_contract.smp import MQL_LAYERS, PIN_PREFIX
+from mn_engine.domain.cards import CONTRADICTS, SUPERSEDES, Kind
+from mn_engine.domain.packets import Decision
+from mn_engine.domain.packs import MODEL_BYTES_MAX, Format, Packaged, PackItem, PackRequest, Telling
+from mn_engine.domain.queries import Direction, MemoryQuery, QueryAnswer
+from mn_engine.domain.requests import NewCard
+from mn_engine.domain.scope import Scope
+from mn_engine.domain.times import parse_rfc3339
+from mn_engine.wire.smp import envelope, markdown, plain
+
+Arguments = dict[str, Any]
+_REF_BYTES_MAX: Final = 2 * ID_BYTES_MAX + 1
+_TITLE_CHARACTERS: Final = 80
+_KINDS: Final = tuple(
+    kind.name.lower() for kind in Kind if kind not in (Kind.CONSTRAINT, Kind.OBLIGATION, Kind.SUMMARY)
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """One tool: the operation that it calls, and how its arguments become that operation's and the result JSON (or, of
+    a pack in Markdown, text). `writes` tells of tools that record something; none destroys anything."""
+
+    name: str
+    operation: str
+    title: str
+    description: str
+    properties: Mapping[str, Any]
+    required: tuple[str, ...] = ()
+    decode: Callable[[Arguments], Arguments]
+    encode: Callable[[Any, Scope], Any]
+    writes: bool = False
+    _checked: list[Draft202012Validator] = field(default_factory=list)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of its arguments (Draft 2020-12)."""
+        return {
+            "type": "object",
+            "properties": dict(self.properties),
+            "required": list(self.required),
+            "additionalProperties": False,
+        }
+
+    def read(self, arguments: Any) -> Arguments:
+        """The operation's arguments. Raises InvalidInput naming what is wrong."""
+        if not self._checked:
+            self._checked.append(Draft202012Validator(self.schema))
+        wrong = next(iter(self._checked[0].iter_errors(arguments)), None)
+        if wrong is not None:
+            at = ".".join(map(str, wrong.absolute_path)) or "arguments"
+            raise InvalidInput(f"{self.name}: {at}: {_told(wrong)}", field=at)
+        return self.decode(arguments)
+
+
+def _told(wrong: Any) -> str:
+    """What is wrong, without the value itself where that may be long."""
+    message = str(wrong.message)
+    return message if len(message) <= 200 else f"{message[:80]} ... is not what {wrong.validator!r} allows"
+
+
+def _text(description: str, bytes_max: int, *, least: int = 0) -> dict[str, Any]:
+    return {"type": "string", "description": description, "minLength": least, "maxLength": bytes_max}
+
+
+def _texts(description: str, most: int, bytes_max: int) -> dict[str, Any]:
+    items = {"type": "string", "minLength": 1, "maxLength": bytes_max}
+    return {"type": "array", "description": description, "items": items, "maxItems": most}
+
+
+def _share(description: str) -> dict[str, Any]:
+    return {"type": "number", "description": description, "minimum": 0, "maximum": 1}
+
+
+def _time(description: str) -> dict[str, Any]:
+    return {"type": "string", "description": description, "format": "date-time", "maxLength": 64}
+
+
+def _decode_context(arguments: Arguments) -> Arguments:
+    telling = Telling(format=Format(arguments.get("format", "smp")), only_new=arguments.get("items") == "new")
+    if telling.only_new and not arguments.get("session_id"):
+        raise InvalidInput("items=new says what a session does not have: give its session_id", field="items")
+    pinned = arguments.get("pinned", "")
+    if pinned:
+        further = sorted(arguments.keys() - {"pinned", "format"})
+        if further:
+            raise InvalidInput(f"a pinned pack is read as it is: leave out {', '.join(further)}", field=further[0])
+        return {"pinned": pinned, "telling": telling}
+    request = PackRequest(
+        decision=Decision(
+            focus=arguments.get("task", ""),
+            topics=tuple(arguments.get("topics", ())),
+            claims=tuple(arguments.get("claims", ())),
+            entities=tuple(arguments.get("entities", ())),
+            required=tuple(arguments.get("required", ())),
+            as_of=_micros(arguments, "as_of"),
+        ),
+        model=arguments.get("model", ""),
+        budget_tokens=arguments.get("token_budget"),
+        counter_share=float(arguments.get("counter_share", 0.0)),
+        cursor=arguments.get("cursor", ""),
+    )
+    return {
+        "request": request,
+        "session_id": arguments.get("session_id", ""),
+        "pin": arguments.get("pin", False),
+        "telling": telling,
+    }
+
+
+def _encode_context(packaged: Packaged, _: Scope) -> Any:
+    written = {Format.SMP: envelope, Format.JSON: plain, Format.MARKDOWN: markdown}
+    return written[packaged.telling.format](packaged)
+
+
+def _decode_query(arguments: Arguments) -> Arguments:
+    cursor = arguments.get("cursor", "")
+    if cursor and not arguments.keys() - {"cursor"}:
+        return {"query": None, "cursor": cursor}
+    expand = arguments.get("expand")
+    query = MemoryQuery(
+        ask=arguments.get("ask", ""),
+        find=arguments.get("find", ""),
+        layers=tuple(arguments.get("layers", ())),
+        entities=tuple(arguments.get("entities", ())),
+        as_of=_micros(arguments, "as_of"),
+        valid_only=arguments.get("valid_only", True),
+        min_relevance=arguments.get("min_relevance"),
+        min_trust=arguments.get("min_trust"),
+        budget_tokens=arguments.get("budget_tokens"),
+        model=arguments.get("model", ""),
+        expand=None if expand is None else Direction(expand),
+        k=arguments.get("k", QUERY_PAGE_DEFAULT),
+    )
+    return {"query": query, "cursor": cursor}
+
+
+def _decode_expand(arguments: Arguments) -> Arguments:
+    return {
+        "ref": arguments.get("ref", ""),
+        "direction": Direction(arguments.get("direction", Direction.DOCUMENT.value)),
+        "cursor": arguments.get("cursor", ""),
+    }
+
+
+def _decode_note(arguments: Arguments) -> Arguments:
+    relations = [
+        *((SUPERSEDES, ref) for ref in arguments.get("supersedes", ())),
+        *((CONTRADICTS, ref) for ref in arguments.get("contradicts", ())),
+    ]
+    memory = NewCard(
+        kind=Kind[arguments.get("kind", "fact").upper()],
+        text=arguments["text"],
+        topics=tuple(arguments.get("topics", ())),
+        entities=tuple(arguments.get("entities", ())),
+        source_url=arguments.get("source_url", ""),
+        confidence=arguments.get("confidence"),
+        occurred_at=_micros(arguments, "occurred_at"),
+        relations=tuple(relations),
+    )
+    return {"memory": memory, "key": arguments.get("key", "")}
+
+
+def _encode_note(noted: Any, _: Scope) -> Any:
+    return {
+        "ref": noted.ref,
+        "revision": noted.revision,
+        "replayed": noted.replayed,
+        "status": "proposed" if noted.proposed else "recorded",
+    }
+
+
+def _encode_search(answer: QueryAnswer, scope: Scope) -> Any:
+    return {"results": [_result(item, scope) for item in answer.items]}
+
+
+def _encode_fetch(item: PackItem, scope: Scope) -> Any:
+    document = item.document(scope.principal)
+    metadata = {name: document[name] for name in ("layer", "confidence", "occurred_at", "entities")}
+    return {**_result(item, scope), "text": item.content, "metadata": {**metadata, **item.memory(scope.principal)}}
+
+
+def _result(item: PackItem, scope: Scope) -> dict[str, Any]:
+    document = item.document(scope.principal)
+    title = " ".join(item.content.split())
+    if len(title) > _TITLE_CHARACTERS:
+        title = f"{title[: _TITLE_CHARACTERS - 1]}\u2026"
+    ref = document["ref"]
+    return {"id": ref, "title": title, "url": document["source_url"] or f"urn:membrane:memory:{ref}"}
+
+
+def _micros(arguments: Arguments, name: str) -> int | None:
+    value = arguments.get(name)
+    return None if value is None else parse_rfc3339(value, name)
+
+
+_NOTE: Final[Mapping[str, Any]] = {
+    "text": _text("What is to be remembered.", CARD_TEXT_BYTES_MAX, least=1),
+    "topics": _texts("What it is about.", CARD_LIST_MAX, LABEL_BYTES_MAX),
+    "entities": _texts("Whom and what it names.", CARD_LIST_MAX, LABEL_BYTES_MAX),
+    "source_url": _text("Where it comes from.", SOURCE_URL_BYTES_MAX),
+    "confidence": _share("How far it can be trusted."),
+    "occurred_at": _time("When it was true or seen (RFC 3339, with a zone)."),
+    "contradicts": _texts("Memories that it says otherwise than.", CARD_LIST_MAX, _REF_BYTES_MAX),
+    "key": _text("Name of this write: the same again changes nothing.", ID_BYTES_MAX),
+}
+
+_TOOLS: Final = (
+    Tool(
+        name="get_context",
+        operation="GetContext",
+        title="Get context",
+        description="The memories that matter for a task, as many as fit a model's budget, in an envelope that says how"
+        " to read it. With a session_id it says what changed since the last call of that session.",
+        properties={
+            "task": _text("What is to be done or answered.", FOCUS_BYTES_MAX),
+            "format": {
+                "enum": [one.value for one in Format],
+                "description": "How the pack is written; smp by default.",
+            },
+            "model": _text("The model or surface that reads it, such as claude, gpt-4o or cursor.", MODEL_BYTES_MAX),
+            "token_budget": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": PACKET_BUDGET_TOKENS_MAX,
+                "description": f"Tokens it may take, within {PACK_BUDGET_TOKENS_MIN} and the model profile's budget.",
+            },
+            "session_id": _text("The conversation whose working set goes on.", ID_BYTES_MAX),
+            "items": {"enum": ["all", "new"], "description": "new: content only of what the session does not have."},
+            "pin": {"type": "boolean", "description": "Keep the pack under a handle."},
+            "pinned": _text(f"Read the pack that was kept under this handle ({PIN_PREFIX}...).", ID_BYTES_MAX),
+            "topics": _texts("Topics of the task.", DECISION_LIST_MAX, LABEL_BYTES_MAX),
+            "claims": _texts("Claims that the task weighs.", DECISION_LIST_MAX, CLAIM_BYTES_MAX),
+            "entities": _texts("Whom and what the task is about.", DECISION_LIST_MAX, LABEL_BYTES_MAX),
+            "required": _texts("Memories that must be there, whole.", REQUIRED_NAMED_MAX, _REF_BYTES_MAX),
+            "as_of": _time("What held at this time (RFC 3339, with a zone)."),
+            "counter_share": _share("The part of the budget that opposing memories are offered first."),
+            "cursor": _text("The next page of an earlier pack.", CURSOR_BYTES_MAX),
+        },
+        decode=_decode_context,
+        encode=_encode_context,
+    ),
+    Tool(
+        name="query_memory",
+        operation="QueryMemory",
+        title="Query memory",
+        description="Ask (a pack, as rows) or find (a ranking), narrowed by layer, entity, time, relevance and trust."
+        " Filters only take away. With a cursor alone: the next page.",
+        properties={
+            "ask": _text("A task.", QUERY_TEXT_BYTES_MAX),
+            "find": _text("Words to look for.", QUERY_TEXT_BYTES_MAX),
+            "layers": {
+                "type": "array",
+                "items": {"enum": list(MQL_LAYERS)},
+                "maxItems": len(MQL_LAYERS),
+                "description": "Keep only these layers.",
+            },
+            "entities": _texts("Keep only what mentions one of these.", QUERY_ENTITIES_MAX, LABEL_BYTES_MAX),
+            "as_of": _time("Keep only what held at this time (RFC 3339, with a zone)."),
+            "valid_only": {"type": "boolean", "description": "Drop what no longer holds; true by default."},
+            "min_relevance": _share("Keep only what is at least so relevant."),
+            "min_trust": _share("Keep only what is trusted at least so far."),
+            "budget_tokens": {
+                "type": "integer",
+                "minimum": PACK_BUDGET_TOKENS_MIN,
+                "maximum": PACK_BUDGET_TOKENS_DEFAULT,
+                "description": "For ask: tokens that the pack may take.",
+            },
+            "model": _text("For ask: who reads it.", MODEL_BYTES_MAX),
+            "expand": {
+                "enum": [one.value for one in Direction],
+                "description": "Suggest this step on from the first row.",
+            },
+            "k": {"type": "integer", "minimum": 1, "maximum": QUERY_PAGE_MAX, "description": "Rows of a page."},
+            "cursor": _text("The next page of an earlier answer.", CURSOR_BYTES_MAX),
+        },
+        decode=_decode_query,
+        encode=lambda answer, scope: answer.document(scope.principal),
+    ),
+    Tool(
+        name="expand",
+        operation="Expand",
+        title="Expand a reference",
+        description="One step on from a ref: the whole memory (document), what it is joined to (neighbors), or the next"
+        " page of a query (more, with its cursor). Empty where there is nothing.",
+        properties={
+            "ref": _text("A ref from an item, or a query's cursor.", CURSOR_BYTES_MAX),
+            "direction": {"enum": [one.value for one in Direction], "description": "document by default."},
+            "cursor": _text("For more: a query's cursor.", CURSOR_BYTES_MAX),
+        },
+        decode=_decode_expand,
+        encode=lambda answer, _: answer,
+    ),
+    Tool(
+        name="search",
+        operation="Search",
+        title="Search memories",
+        description="Memories that match some words, as results with id, title and url.",
+        properties={"query": _text("The words.", QUERY_TEXT_BYTES_MAX, least=1)},
+        required=("query",),
+        decode=lambda arguments: {"query": arguments["query"]},
+        encode=_encode_search,
+    ),
+    Tool(
+        name="fetch",
+        operation="Fetch",
+        title="Fetch a memory",
+        description="One memory, whole, by the id that search gave.",
+        properties={"id": _text("The id.", _REF_BYTES_MAX, least=1)},
+        required=("id",),
+        decode=lambda arguments: {"ref": arguments["id"]},
+        encode=_encode_fetch,
+    ),
+    Tool(
+        name="remember_this",
+        operation="RememberThis",
+        title="Remember this",
+        description="Record a memory. It may take the place of memories of your own; it makes no rules.",
+        properties={
+            **_NOTE,
+            "kind": {"enum": list(_KINDS), "description": "What it is; fact by default."},
+            "supersedes": _texts("Memories of your own that it takes the place of.", CARD_LIST_MAX, _REF_BYTES_MAX),
+        },
+        required=("text",),
+        decode=_decode_note,
+        encode=_encode_note,
+        writes=True,
+    ),
+    Tool(
+        name="propose_memory",
+        operation="ProposeMemory",
+        title="Propose a memory",
+        description="Record a memory that nobody has confirmed, as a hypothesis.",
+        properties=_NOTE,
+        required=("text",),
+        decode=_decode_note,
+        encode=_encode_note,
+        writes=True,
+    ),
+)
+
+TOOLS: Final[Mapping[str, Tool]] = MappingProxyType({tool.name: tool for tool in _TOOLS})
+BY_OPERATION: Final[Mapping[str, Tool]] = MappingProxyType({tool.operation: tool for tool in _TOOLS})
+
+
+def tool_named(name: Any) -> Tool:
+    """The tool of a name. Raises InvalidInput."""
+    tool = TOOLS.get(name) if isinstance(name, str) else None
+    if tool is None:
+        raise InvalidInput(f"there is no tool {str(name)[:ID_BYTES_MAX]!r}; there are {', '.join(TOOLS)}", field="name")
+    return tool
+
+
+def written(answer: Any) -> bytes:
+    """A tool's answer as bytes: canonical JSON, or the Markdown itself."""
+    return answer.encode("utf-8") if isinstance(answer, str) else encoded(answer)
+
+
+def read_arguments(text: str | bytes) -> Any:
+    """JSON arguments. Raises InvalidInput."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput("the arguments are no JSON", field="arguments") from error
