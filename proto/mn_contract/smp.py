@@ -6,6 +6,7 @@ it. Keys that do not apply are null; none is ever left out of an envelope. Text 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -68,8 +69,9 @@ LEGEND: Final[Mapping[str, Any]] = MappingProxyType(
             "smp": "Version of this format.",
             "legend": "This guide. The same in every envelope of a version.",
             "model": "The model profile that the pack was made for.",
-            "budget": "tokens: what the items may take; used: what they take; counter: how tokens were counted; "
-            "distinct_facts_per_1k_tokens: how dense the pack is. This guide and the frame are not counted.",
+            "budget": "tokens: what the items may take; used: what they take, each as one line of text with its ref, "
+            "layer and time; counter: how tokens were counted; distinct_facts_per_1k_tokens: how dense the pack is. "
+            "This guide and the JSON around the items are not counted.",
             "coverage": "status: complete (all that is relevant is here), degraded (some of it is not) or missing "
             "(nothing is relevant). excluded: relevant memories that no page of this budget holds; deduped: memories "
             "folded into others; pending: relevant memories on later pages.",
@@ -239,6 +241,28 @@ ENVELOPE_SCHEMA: Final[Mapping[str, Any]] = MappingProxyType(
     }
 )
 """Draft 2020-12. A test holds every envelope that we make to it."""
+
+
+_LINES: Final = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+"""Everything that any reader takes for the end of a line."""
+_MINUTES: Final = len("2026-01-02T03:04")
+
+
+def item_text(item: Mapping[str, Any]) -> str:
+    """An item as text, which is what its budget counts: quoted lines that begin with its ref, layer and time, so that
+    no memory can look like a heading, a fence or somebody's turn. One that was sent before is its ref."""
+    if "content" not in item:
+        return f"> [{item['ref']}] sent before\n"
+    when = item["occurred_at"]
+    marks = [item["ref"], item["layer"], when and when[:_MINUTES].replace("T", " "), item.get("form")]
+    said = f"[{', '.join(filter(None, marks))}] {item['content']}"
+    return "".join(f"> {line}\n" for line in _LINES.split(said))
+
+
+def memory_of(item: Mapping[str, Any]) -> dict[str, Any]:
+    """What an item says of the memory, whatever was asked: two turns of a session say the same of what has not
+    changed."""
+    return {name: value for name, value in item.items() if name not in QUERY_KEYS}
 
 
 def memory_object(

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from mn_benchmark.suites import beam, counter_evidence, cranfield, locomo, multihop, resume, speed, supersession, tokens
+from mn_benchmark.suites import (
+    beam,
+    counter_evidence,
+    cranfield,
+    delta,
+    locomo,
+    multihop,
+    resume,
+    speed,
+    supersession,
+    tokens,
+)
 from mn_benchmark.suites.asked import Asked, Suite
 
 __all__ = ["SUITES", "Asked", "Suite"]
@@ -14,6 +25,7 @@ SUITES: Final[Mapping[str, Suite]] = {
     "beam": Suite(run=beam.run),
     "counter_evidence": Suite(run=counter_evidence.run, read_settings=counter_evidence.read_settings),
     "cranfield": Suite(run=cranfield.run),
+    "delta": Suite(run=delta.run),
     "locomo": Suite(run=locomo.run),
     "multihop": Suite(run=multihop.run),
     "resume": Suite(run=resume.run),

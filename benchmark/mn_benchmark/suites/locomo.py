@@ -40,23 +40,27 @@ _RANKED: Final = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Question:
+class Question:
+    """A question and the turns that its evidence is in."""
+
     text: str
     case: str
     evidence: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Conversation:
+class Conversation:
+    """A conversation's turns, and the questions that have evidence in them."""
+
     name: str
     turns: Sequence[Document]
-    questions: Sequence[_Question]
+    questions: Sequence[Question]
 
 
 def run(asked: Asked) -> Iterator[Sample]:
     """The suite."""
     samples = Samples()
-    for conversations in asked.each("locomo", "*.json", _conversations):
+    for conversations in asked.each("locomo", "*.json", conversations_of):
         for conversation in conversations:
             asked.progress(f"{conversation.name}: {OURS} in {len(_STEPS)} budgets")
             for dropped in _steps(conversation):
@@ -73,7 +77,7 @@ def run(asked: Asked) -> Iterator[Sample]:
     yield from samples
 
 
-def _steps(conversation: _Conversation) -> Iterator[bool]:
+def _steps(conversation: Conversation) -> Iterator[bool]:
     """Of each step to a larger budget, whether it lost evidence."""
     with Membrane(conversation.turns) as membrane:
         for question in conversation.questions[:: max(len(conversation.questions) // _STEPPED, 1)]:
@@ -83,15 +87,16 @@ def _steps(conversation: _Conversation) -> Iterator[bool]:
             yield from (after < before for before, after in itertools.pairwise(found))
 
 
-def _recall(found: Sequence[int], question: _Question) -> float:
+def _recall(found: Sequence[int], question: Question) -> float:
     return len(question.evidence.intersection(found)) / len(question.evidence)
 
 
-def _conversations(data: Data, file: Path) -> list[_Conversation]:
+def conversations_of(data: Data, file: Path) -> list[Conversation]:
+    """The conversations of a file."""
     return [_conversation(given) for given in data.json(file).items()]
 
 
-def _conversation(given: Value) -> _Conversation:
+def _conversation(given: Value) -> Conversation:
     said = given.field("conversation")
     sessions = sorted(int(named[1]) for name in said.fields() if (named := _SESSION.fullmatch(name)))
     turns: list[Document] = []
@@ -103,7 +108,7 @@ def _conversation(given: Value) -> _Conversation:
             places[turn.field("dia_id").parsed(_turn_id, "a turn's id such as D1:3")] = len(turns)
             turns.append(_turn(turn.field("speaker").label(), turn.field("text").text(), date.text(), when))
     questions = [_question(one, places) for one in given.field("qa").items()]
-    return _Conversation(
+    return Conversation(
         name=given.field("sample_id").name(), turns=turns, questions=[one for one in questions if one.evidence]
     )
 
@@ -123,12 +128,12 @@ def _turn(speaker: str, text: str, date: str, when: datetime) -> Document:
     return Document(text=text or "-", charged=f"[{date}] {speaker}: {text}", entities=(speaker,), occurred_at=when)
 
 
-def _question(given: Value, places: Mapping[tuple[int, int], int]) -> _Question:
+def _question(given: Value, places: Mapping[tuple[int, int], int]) -> Question:
     """A question; without evidence where it is of no case, or names only turns that are not there."""
     case = _CASES.get(given.field("category").whole(), "")
     named = [_TURN_ID.findall(one.text()) for one in given.field("evidence").items()] if case else []
     turns = {places.get((int(session), int(turn))) for one in named for session, turn in one}
-    return _Question(
+    return Question(
         text=given.field("question").question(),
         case=case,
         evidence=frozenset(place for place in turns if place is not None),

@@ -80,7 +80,7 @@ class PackItem:
             fused_rank=self.why.rank or None,
             source_url=card.source_url or None,
             confidence=card.trust if card.confidence is None else card.confidence,
-            occurred_at=format_rfc3339(card.captured_at if card.occurred_at is None else card.occurred_at),
+            occurred_at=format_rfc3339(_seconds(card.captured_at) if card.occurred_at is None else card.occurred_at),
             entities=card.entities,
             **self._further(asker),
         )
@@ -134,6 +134,11 @@ class PackItem:
                 "by": by and format_ref(by.owner, by.id, asker),
             }
         return said
+
+
+def _seconds(micros: int) -> int:
+    """The time to the second: when something was noted says no more."""
+    return micros - micros % 1_000_000
 
 
 def _range(artifact: str, start: int, end: int) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from mn_contract.limits import (
     PACK_CANDIDATE_TOKENS,
 )
 from mn_contract.names import PACK_MEDIA_TYPE
-from mn_contract.smp import PIN_PREFIX, QUERY_KEYS
+from mn_contract.smp import PIN_PREFIX, item_text, memory_of
 from mn_engine.domain.access import Acl
 from mn_engine.domain.cards import ordinal_of
 from mn_engine.domain.packets import CoverageStatus, Decision
@@ -223,8 +223,8 @@ class _Page:
         )
 
     def cost(self, item: PackItem) -> int:
-        """Tokens that an item takes, as it stands in an envelope."""
-        return self.tokens(encoded(item.document(self.scope.principal)).decode("utf-8")) + ITEM_OVERHEAD_TOKENS
+        """Tokens that an item takes: those of its text, ref, layer and time included."""
+        return self.tokens(item_text(item.document(self.scope.principal))) + ITEM_OVERHEAD_TOKENS
 
     def _least(self, item: PackItem) -> int:
         """What the shortest form of an item takes."""
@@ -377,4 +377,4 @@ def _fate(view: View, ordinals: Iterable[int]) -> Fate:
 
 def _mark(told: Mapping[str, Any]) -> str:
     """What tells whether a memory stands as it stood: all that is said of it whatever was asked."""
-    return digest({name: value for name, value in told.items() if name not in QUERY_KEYS})[:_MARK_DIGITS]
+    return digest(memory_of(told))[:_MARK_DIGITS]

@@ -102,6 +102,18 @@ class AsyncContextSession:
         """See ContextSession.memory_action."""
         return await asyncio.to_thread(self.session.memory_action, action, arguments)
 
+    async def envelope(self, task: str = "", **arguments: Any) -> Any:
+        """See ContextSession.envelope."""
+        return await asyncio.to_thread(self.session.envelope, task, **arguments)
+
+    async def query_memory(self, **arguments: Any) -> dict[str, Any]:
+        """See ContextSession.query_memory."""
+        return await asyncio.to_thread(self.session.query_memory, **arguments)
+
+    async def expand(self, ref: str, direction: str = "document", *, cursor: str | None = None) -> dict[str, Any]:
+        """See ContextSession.expand."""
+        return await asyncio.to_thread(self.session.expand, ref, direction, cursor=cursor)
+
     async def explain(self, packet_digest: str, card_id: str) -> dict[str, Any]:
         """See ContextSession.explain."""
         return await asyncio.to_thread(self.session.explain, packet_digest, card_id)

@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from mn_sdk.context_session.receipt import Receipt
     from mn_sdk.context_session.seen import Seen
     from mn_sdk.context_session.turn import Turn
+    from mn_sdk.memories import Memories
+    from mn_sdk.working_set import WorkingSet
 
 
 def _never() -> bool:
@@ -358,6 +360,43 @@ class ContextSession:
 
         with self._closing.under_way():
             answer = Memory(self._client, self._recorder, self.journal.notes).act(action, arguments)
+        self._lifetime.check()
+        return answer
+
+    def envelope(self, task: str = "", **arguments: Any) -> Any:
+        """A pack for `task` as an SMP envelope. Arguments are those of the tool get_context: `model`, `token_budget`,
+        `session_id`, `items` ("new": content only of what the session does not have), `pin`, `pinned`, `topics`,
+        `claims`, `entities`, `required`, `as_of`, `counter_share`, `cursor`, and `format` ("json", "markdown").
+
+        Raises InvalidInput, NeedsPartition, NotFound for a required memory that is not there.
+        """
+        return self._asked(lambda memories: memories.context(task=task or None, **arguments))
+
+    def query_memory(self, **arguments: Any) -> dict[str, Any]:
+        """A page of what a query finds; arguments are those of the tool query_memory: `ask` or `find`, `layers`,
+        `entities`, `as_of`, `valid_only`, `min_relevance`, `min_trust`, `budget_tokens`, `model`, `expand`, `k`,
+        `cursor`. Raises InvalidInput."""
+        answer: dict[str, Any] = self._asked(lambda memories: memories.query(**arguments))
+        return answer
+
+    def expand(self, ref: str, direction: str = "document", *, cursor: str | None = None) -> dict[str, Any]:
+        """One step on from a reference: `document`, `neighbors`, or `more` of a query; empty where there is nothing.
+        Raises InvalidInput."""
+        answer: dict[str, Any] = self._asked(lambda memories: memories.expand(ref, direction, cursor=cursor))
+        return answer
+
+    def working_set(self, session_id: str, **arguments: Any) -> WorkingSet:
+        """The working set of a conversation, from its beginning; `arguments` go with each of its calls."""
+        from mn_sdk.working_set import WorkingSet
+
+        return WorkingSet(self.envelope, session_id, **arguments)
+
+    def _asked(self, ask: Callable[[Memories], Any]) -> Any:
+        self._lifetime.check()
+        from mn_sdk.memories import Memories
+
+        with self._closing.under_way():
+            answer = ask(Memories(self._client.call))
         self._lifetime.check()
         return answer
 

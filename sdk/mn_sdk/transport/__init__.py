@@ -1,9 +1,9 @@
 """The seam between the SDK and an engine: one method, whatever carries it.
 
-`method` is the name of a WorkingMemory RPC. Requests and answers are its messages; PutArtifact takes an iterator of
-messages, ReadArtifact and WatchRevisions answer iterators. A transport is bound to one scope, bounds every call by a
-deadline, and raises the contract's errors only. Implementations: `grpc` (an address) and `embedded` (a folder);
-`bounded` and `closing` stand before either.
+`method` is the name of an RPC of WorkingMemory or Memory. Requests and answers are its messages; PutArtifact takes an
+iterator of messages, ReadArtifact and WatchRevisions answer iterators. A transport is bound to one scope, bounds every
+call by a deadline, and raises the contract's errors only. Implementations: `grpc` (an address) and `embedded` (a
+folder); `bounded` and `closing` stand before either.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import grpc
 
+from mn.context.memory.v1 import memory_pb2
 from mn.context.working.v1 import working_memory_pb2
 from mn_contract.addresses import Address
 from mn_contract.errors import DependencyUnavailable, InvalidInput
@@ -22,16 +23,20 @@ from mn_contract.limits import ERROR_DETAIL_BYTES_MAX, MESSAGE_BYTES_MAX
 from mn_sdk.scope import SessionScope
 from mn_sdk.transport.status import error_of
 
-SERVICE: Final = "mn.context.working.v1.WorkingMemory"
 DEADLINE_SECONDS: Final = 60.0
 _DEADLINES: Final = {"PutArtifact": 600.0, "ReadArtifact": 600.0, "WatchRevisions": 3600.0}
 """Calls that may take longer. A watch holds one of the few places that a server has for them, so it is renewed by the
 hour, from the revision that was told last."""
 
-_METHODS: Final = working_memory_pb2.DESCRIPTOR.services_by_name["WorkingMemory"].methods_by_name
+_SERVICES: Final = (
+    working_memory_pb2.DESCRIPTOR.services_by_name["WorkingMemory"],
+    memory_pb2.DESCRIPTOR.services_by_name["Memory"],
+)
+_METHODS: Final = {name: method for service in _SERVICES for name, method in service.methods_by_name.items()}
 _REPEATABLE: Final = (
     "OpenRun", "GetRun", "CancelRun", "StatArtifact", "RecordEvents", "GetCard", "Recall", "Compile",
-    "RespondInvocation", "CompleteInvocation", "GetInvocation",
+    "RespondInvocation", "CompleteInvocation", "GetInvocation", "QueryMemory", "Expand", "Search", "Fetch",
+    "RememberThis", "ProposeMemory",
 )  # fmt: skip
 _METADATA_BYTES_MAX: Final = 2 * ERROR_DETAIL_BYTES_MAX
 """Trailers carry an error's detail in base64, and more."""
@@ -45,7 +50,7 @@ def _service_config() -> str:
         "backoffMultiplier": 2,
         "retryableStatusCodes": ["UNAVAILABLE"],
     }
-    names = [{"service": SERVICE, "method": method} for method in _REPEATABLE]
+    names = [{"service": _METHODS[name].containing_service.full_name, "method": name} for name in _REPEATABLE]
     return json.dumps({"methodConfig": [{"name": names, "retryPolicy": policy}]})
 
 
@@ -105,7 +110,9 @@ def _callable(channel: grpc.Channel, method: str) -> Callable[..., Any]:
     }[(descriptor.client_streaming, descriptor.server_streaming)]
     request, answer = _message(descriptor.input_type), _message(descriptor.output_type)
     called: Callable[..., Any] = maker(
-        f"/{SERVICE}/{method}", request_serializer=request.SerializeToString, response_deserializer=answer.FromString
+        f"/{descriptor.containing_service.full_name}/{method}",
+        request_serializer=request.SerializeToString,
+        response_deserializer=answer.FromString,
     )
     return called
 

@@ -43,7 +43,7 @@ HALF_LIFE_MICROS: Final = 30 * 24 * 60 * 60 * 1_000_000
 REDUNDANCY_PENALTY: Final = 358
 """What an item loses of its utility that says the same as one above it: .35, in 1024ths."""
 ITEM_OVERHEAD_TOKENS: Final = 1
-"""Between two items stands a comma; everything else of an item is counted with it."""
+"""Beside an item's own text: tokenizers may join what stands alone here with what comes before it."""
 FOLD_SIMILARITY: Final = 820
 """Of the terms of two items that are one, at least .8 are shared, in 1024ths."""
 TRUST_UNKNOWN: Final = 512
