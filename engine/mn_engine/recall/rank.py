@@ -166,9 +166,12 @@ def rank(
     embedder: Embedder,
     *,
     held: NDArray[np.int64] | None = None,
+    preferences: bool = True,
     trace: Trace | None = None,
 ) -> Ranking:
     """Every relevant card that `view` shows, of the decision's kinds.
+
+    With `preferences`, those that apply are relevant whatever their words: a decision wants them, a search does not.
 
     `held` are places of cards that are in the packet whatever they score; None: those that the record demands. `trace`
     is told of each stage.
@@ -196,7 +199,8 @@ def rank(
         trace.note("links", scores)
         _score_named(view, decision.focus, scores)
         trace.note("names", scores)
-    found_by[standing(view, decision)] |= STANDING
+    if preferences:
+        found_by[standing(view, decision)] |= STANDING
     if decision.kinds:
         wanted = np.isin(_KINDS, list(decision.kinds))[view.column("kinds")]
         found_by[~wanted] = 0

@@ -57,7 +57,7 @@ def _found(engine: Engine, scope: Scope, call: Call, query: MemoryQuery, at: dic
     revision = check_revision(at["revision"], run.revision) if at else run.revision
     start = at["at"] if at else 0
     view = engine.indexes.view(scope, revision, history=True)
-    ranking = rank(view, Decision(focus=query.find), engine.embedder())
+    ranking = rank(view, Decision(focus=query.find), engine.embedder(), preferences=False)
     end = min(start + query.k, len(ranking))
     ordered = ranking.ordered(end)
     places = ordered.places[start:end].tolist()
