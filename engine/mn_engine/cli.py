@@ -88,6 +88,15 @@ def explain(arguments: tuple[str, ...]) -> NoReturn:
     _hand_over("mn_sdk.explain", arguments)
 
 
+@main.command(
+    "cmp-demo", context_settings={"ignore_unknown_options": True, "help_option_names": []}, add_help_option=False
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def cmp_demo(arguments: tuple[str, ...]) -> NoReturn:
+    """Show packs, deltas and queries on a record of the demo's own."""
+    _hand_over("mn_sdk.cmp_demo", arguments)
+
+
 def _hand_over(module: str, arguments: tuple[str, ...]) -> NoReturn:
     """Runs a command of the SDK, which the engine never imports, as a process of its own."""
     import subprocess

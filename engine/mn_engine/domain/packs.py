@@ -23,6 +23,7 @@ from mn_engine.domain.times import format_rfc3339
 
 COUNTER_SHARE: Final = 0.0
 MODEL_BYTES_MAX: Final = 256
+_RELEVANCE_DIGITS: Final = 4
 
 
 class Form(Enum):
@@ -66,6 +67,11 @@ class PackItem:
             return self.card.text.encode("utf-8")[: self.end].decode("utf-8")
         return self.card.text
 
+    @property
+    def relevance(self) -> float | None:
+        """0 to 1 in four digits, as it is shown and compared; None where nothing says how relevant the memory is."""
+        return None if self.why.relevance is None else round(self.why.relevance, _RELEVANCE_DIGITS)
+
     def document(self, asker: str) -> dict[str, Any]:
         """The item as `asker` reads it."""
         card = self.card
@@ -73,8 +79,8 @@ class PackItem:
             ref=format_ref(card.owner, card.id, asker),
             content=self.content,
             layer=LAYERS[card.kind][0],
-            relevance=self.why.relevance,
-            relevance_basis=None if self.why.relevance is None else BASIS,
+            relevance=self.relevance,
+            relevance_basis=None if self.relevance is None else BASIS,
             retrievers=self.why.retrievers,
             matched_terms=self.why.matched_terms,
             fused_rank=self.why.rank or None,

@@ -122,7 +122,7 @@ def narrow(rows: tuple[Row, ...], query: MemoryQuery) -> tuple[PackItem, ...]:
 
 
 def _passes(row: Row, query: MemoryQuery) -> bool:
-    card, relevance = row.item.card, row.item.why.relevance
+    card, relevance = row.item.card, row.item.relevance
     trust = card.trust if card.confidence is None else card.confidence
     return (
         (row.held if query.as_of is not None else row.live or not query.valid_only)

@@ -178,6 +178,7 @@ def rank(
     """
     held = demanded(view, decision) if held is None else held
     trace = trace or Trace()
+    wanted = standing(view, decision) if preferences else np.zeros(0, np.int64)
     query = analyse_query(decision.focus)
     scores = np.zeros(view.count, np.int64)
     found_by = np.zeros(view.count, np.uint16)
@@ -195,15 +196,13 @@ def rank(
             trace.note("meaning", scores)
         scores = _heard(view, scores, found_by)
         trace.note("neighbours", scores)
-        _score_links(view, np.union1d(held, standing(view, decision)), scores, found_by)
+        _score_links(view, np.union1d(held, wanted), scores, found_by)
         trace.note("links", scores)
         _score_named(view, decision.focus, scores)
         trace.note("names", scores)
-    if preferences:
-        found_by[standing(view, decision)] |= STANDING
+    found_by[wanted] |= STANDING
     if decision.kinds:
-        wanted = np.isin(_KINDS, list(decision.kinds))[view.column("kinds")]
-        found_by[~wanted] = 0
+        found_by[~np.isin(_KINDS, list(decision.kinds))[view.column("kinds")]] = 0
     return Ranking(np.flatnonzero(found_by != 0), scores, found_by)
 
 

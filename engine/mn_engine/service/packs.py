@@ -354,7 +354,7 @@ def _change(engine: Engine, scope: Scope, built: Built, document: Mapping[str, A
     def ref(ordinal: int) -> str:
         return view.ref(view.place(ordinal))
 
-    relevances = {item.seen.stored.ordinal: item.why.relevance for item in items}
+    relevances = {item.seen.stored.ordinal: item.relevance for item in items}
     return Change(
         new=tuple((ref(ordinal), relevances[ordinal]) for ordinal in delta.new),
         evicted=tuple(map(ref, delta.evicted)),

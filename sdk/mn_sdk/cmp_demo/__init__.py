@@ -1,0 +1,1 @@
+"""CMP on a record of its own: `mn-context-engine cmp-demo`."""
