@@ -65,8 +65,8 @@ def memories() -> Iterator[dict[str, Any]]:
             "event_id": f"{name}-status",
             "record": f"Readiness of the {name} workstream in the last review before launch: {owner} reported that the "
             f"rehearsal took {len(owner) * 7} minutes, that {len(owned)} checks were signed and that nothing blocks "
-            f"the hand-over. The reviewers asked for one more rehearsal of the way back, with somebody who had not seen it "
-            f"before, and for a page that tells the other workstreams what {name} needs from them and until when.",
+            f"the hand-over. The reviewers asked for one more rehearsal of the way back, with somebody new to it, "
+            f"and for a page that tells the other workstreams what {name} needs from them and until when.",
             **about,
         }
         yield {

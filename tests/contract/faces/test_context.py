@@ -374,3 +374,42 @@ def test_bad_input_is_refused_and_stores_nothing(faces: Faces, arguments: dict[s
             alice, **{"task": "door", "session_id": "chat", **arguments} if arguments != {"items": "new"} else arguments
         )
     assert context(alice, "door", session_id="chat")["working_memory"]["cursor"] == "1"
+
+
+def test_concurrent_turns_of_one_session_follow_each_other(faces: Faces) -> None:
+    """Each delta is the one after another, by the naive model, while others record and supersede."""
+    import threading
+
+    alice = faces.of()
+    _fill(alice, 40)
+    told: list[dict[str, Any]] = []
+
+    def talk(number: int) -> None:
+        for turn in range(6):
+            task = ("door red", "door mark", "door number 3")[(number + turn) % 3]
+            told.append(context(alice, task, model="cursor", token_budget=300, session_id="chat"))
+
+    def write() -> None:
+        for n in range(8):
+            observe(alice, f"n{n}", f"door red mark again {n}", "fact", relations=[("supersedes", f"c{n}")])
+
+    threads = [threading.Thread(target=talk, args=(number,)) for number in range(3)] + [threading.Thread(target=write)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    told.sort(key=lambda envelope: int(envelope["working_memory"]["cursor"]))
+    assert [envelope["working_memory"]["cursor"] for envelope in told] == [str(n) for n in range(1, 19)]
+    known: dict[str, int] = {}
+    for turn, envelope in enumerate(told, start=1):
+        change, pack = envelope["working_memory"], set(refs(envelope))
+        for one in change["superseded"]:
+            assert one["ref"] in known
+            assert one["ref"] not in pack
+            del known[one["ref"]]
+        assert [new["ref"] for new in change["new"]] == [ref for ref in refs(envelope) if ref not in known]
+        known |= dict.fromkeys(pack, turn)
+        cold = {ref for ref, served in known.items() if ref not in pack and turn - served >= 4}
+        assert set(change["evicted"]) <= cold
+        for ref in change["evicted"]:
+            del known[ref]
