@@ -15,7 +15,7 @@ from typing import Any, Final
 from mn_contract.canonical import digest
 from mn_contract.errors import InvalidInput
 from mn_contract.names import check_id, format_ref
-from mn_contract.smp import SMP_VERSION, memory_object
+from mn_contract.smp import SMP_VERSION, item_text, memory_object
 from mn_engine.domain.cards import LAYERS, Card
 from mn_engine.domain.packets import BASIS, CoverageStatus, Decision, Why
 from mn_engine.domain.seen import Seen
@@ -72,13 +72,31 @@ class PackItem:
         """0 to 1 in four digits, as it is shown and compared; None where nothing says how relevant the memory is."""
         return None if self.why.relevance is None else round(self.why.relevance, _RELEVANCE_DIGITS)
 
+    @property
+    def occurred_at(self) -> str:
+        """When it was true or seen; where nobody said, when it was noted, to the second."""
+        card = self.card
+        return format_rfc3339(_seconds(card.captured_at) if card.occurred_at is None else card.occurred_at)
+
+    def text(self, asker: str) -> str:
+        """The item as text, which is what it costs."""
+        return item_text(self._shown(asker))
+
+    def _shown(self, asker: str) -> dict[str, Any]:
+        """What text and document have in common."""
+        card = self.card
+        shown = {
+            "ref": format_ref(card.owner, card.id, asker),
+            "content": self.content,
+            "layer": LAYERS[card.kind][0],
+            "occurred_at": self.occurred_at,
+        }
+        return shown if self.form is Form.FULL else {**shown, "form": self.form.value}
+
     def document(self, asker: str) -> dict[str, Any]:
         """The item as `asker` reads it."""
         card = self.card
         return memory_object(
-            ref=format_ref(card.owner, card.id, asker),
-            content=self.content,
-            layer=LAYERS[card.kind][0],
             relevance=self.relevance,
             relevance_basis=None if self.relevance is None else BASIS,
             retrievers=self.why.retrievers,
@@ -86,8 +104,8 @@ class PackItem:
             fused_rank=self.why.rank or None,
             source_url=card.source_url or None,
             confidence=card.trust if card.confidence is None else card.confidence,
-            occurred_at=format_rfc3339(_seconds(card.captured_at) if card.occurred_at is None else card.occurred_at),
             entities=card.entities,
+            **self._shown(asker),
             **self._further(asker),
         )
 
@@ -118,8 +136,6 @@ class PackItem:
     def _further(self, asker: str) -> dict[str, Any]:
         card, stored = self.card, self.seen.stored
         said: dict[str, Any] = {}
-        if self.form is not Form.FULL:
-            said["form"] = self.form.value
         if self.form is Form.SUMMARY or card.derived:
             said["derived"] = True
             said["cites"] = [_range(*source.span) for source in card.sources]

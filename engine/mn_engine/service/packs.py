@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -23,7 +24,7 @@ from mn_contract.limits import (
     PACK_CANDIDATE_TOKENS,
 )
 from mn_contract.names import PACK_MEDIA_TYPE
-from mn_contract.smp import PIN_PREFIX, item_text, memory_of
+from mn_contract.smp import PIN_PREFIX, memory_of
 from mn_engine.domain.access import Acl
 from mn_engine.domain.cards import ordinal_of
 from mn_engine.domain.packets import CoverageStatus, Decision
@@ -209,7 +210,7 @@ class _Page:
         packed, folded = self._packed(places, items, must)
         served = {one for one, _ in packed.taken}
         gone = served | {one for one, into in folded.items() if into in served}
-        oversize = {one for one in range(len(items)) if one not in gone and self._least(items[one]) > self.budget}
+        oversize = {one for one in range(len(items)) if one not in gone and not self._fits(items[one])}
         skipped = [rank for one, rank in enumerate(ranks) if one not in gone and one not in oversize]
         skipped += at.skipped[considered:]
         elsewhere = int(np.isin(self.required, ordered.places[end:]).sum())  # on the first page, wherever they rank
@@ -224,12 +225,13 @@ class _Page:
 
     def cost(self, item: PackItem) -> int:
         """Tokens that an item takes: those of its text, ref, layer and time included."""
-        return self.tokens(item_text(item.document(self.scope.principal))) + ITEM_OVERHEAD_TOKENS
+        return self.tokens(item.text(self.scope.principal)) + ITEM_OVERHEAD_TOKENS
 
-    def _least(self, item: PackItem) -> int:
-        """What the shortest form of an item takes."""
+    def _fits(self, item: PackItem) -> bool:
+        """Whether an empty page would hold an item in any form."""
         forms = rungs(item.card) if self.profile.knapsack else ()
-        return min(map(self.cost, (item, *(replace(item, form=form, end=end) for form, end in forms))))
+        shorter = (replace(item, form=form, end=end) for form, end in forms)
+        return any(self.cost(one) <= self.budget for one in chain((item,), shorter))
 
     def _items(self, places: Sequence[int], whys: Sequence[tuple[tuple[str, ...], int, int]]) -> list[PackItem]:
         stored = load(self.engine, self.scope, self.call, self.view, [self.view.ordinal(place) for place in places])
