@@ -84,7 +84,7 @@ def test_absent_data_is_reported_and_no_failure(tmp_path: Path) -> None:
     [
         (
             "suite: none",
-            "there is no suite 'none'; suites are beam, counter_evidence, cranfield, delta, locomo, multihop, resume,",
+            "there is no suite 'none'; suites are beam, counter_evidence, cranfield, delta, faces, locomo, multihop,",
         ),
         ("suite: 3", "there is no suite 3; suites are beam, "),
         ("seed: 1", "config.yaml: it names no suite; suites are beam, "),
