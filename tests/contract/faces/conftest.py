@@ -28,7 +28,7 @@ STORES: dict[str, Callable[[Path], Store]] = {
 }
 
 
-class _Embedded:
+class Embedded:
     """The embedded face as a transport."""
 
     def __init__(self, engine: Engine, scope: SessionScope) -> None:
@@ -78,7 +78,7 @@ def faces(face: str, engine: Engine) -> Iterator[Faces]:
         replicas = read_replicas(f"127.0.0.1:{server.port}", "address")
         faces = Faces(lambda scope: GrpcTransport(replicas, scope))
     else:
-        faces = Faces(lambda scope: _Embedded(engine, scope))
+        faces = Faces(lambda scope: Embedded(engine, scope))
     yield faces
     for transport in faces.opened:
         transport.close()

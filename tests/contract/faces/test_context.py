@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,16 +13,25 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from mn.context.working.v1 import artifact_pb2, run_pb2
 from mn_contract.canonical import digest
 from mn_contract.errors import InvalidInput, NeedsPartition, NotFound, RunClosed
 from mn_contract.smp import ENVELOPE_KEYS, ENVELOPE_SCHEMA, ITEM_KEYS, LEGEND, item_text
+from mn_engine.domain.packets import Decision
+from mn_engine.domain.packs import PackRequest
+from mn_engine.domain.scope import Scope
+from mn_engine.service.engine import Call, Engine
+from mn_engine.service.packs import get_context
 from mn_sdk.memories import Memories
+from mn_sdk.scope import SessionScope
 from mn_sdk.transport import Transport
-from tests.contract.faces.conftest import Faces
+from tests.contract.faces.conftest import Embedded, Faces
 from tests.contract.faces.hostile import HOSTILE
 from tests.contract.faces.messages import card, event, observe, opened, record
 
 SCHEMA = Draft202012Validator(dict(ENVELOPE_SCHEMA))
+LINES = re.compile("\r\n|[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
+"""Whatever any reader takes for the end of a line."""
 
 
 def context(transport: Transport, task: str = "", **arguments: Any) -> dict[str, Any]:
@@ -110,9 +122,10 @@ def test_the_same_request_at_the_same_revision_is_the_same_pack(faces: Faces) ->
 
 
 def test_pages_bring_every_relevant_memory_once(faces: Faces) -> None:
-    """Invariant 8."""
+    """Invariant 8; what is required stands on the first one."""
     alice = faces.of()
-    _fill(alice, 70)
+    _fill(alice, 69)
+    observe(alice, "c69", "Never paint the mark of a door at night.", "constraint")
     for model in ("", "cursor"):
         seen: list[str] = []
         cursor = None
@@ -125,6 +138,37 @@ def test_pages_bring_every_relevant_memory_once(faces: Faces) -> None:
                 break
         assert sorted(seen) == sorted(f"c{n}" for n in range(70))
         assert page["coverage"]["status"] == "complete"
+
+
+def test_what_no_page_holds_is_told_and_passed_over(faces: Faces) -> None:
+    """Invariant 13."""
+    alice = faces.of()
+    _fill(alice, 3)
+    observe(alice, "long", "door " * 1600, "fact")
+    told = context(alice, "door", token_budget=300)
+    assert told["coverage"] == {"status": "degraded", "excluded": 1, "deduped": 0, "pending": 0}
+    assert told["cursor"] is None
+    assert "long" not in refs(told)
+
+
+def test_a_pack_does_not_change_by_waiting(engine: Engine) -> None:
+    """Invariant 5: recency is counted from the newest candidate, not from the clock."""
+    alice = Embedded(engine, SessionScope(job_id="job", run_id="run", principal="alice", roles=()))
+    opened(alice)
+    for n in range(30):
+        observe(
+            alice,
+            f"c{n}",
+            "door " * (n % 3 + 1) + f"mark {n} " + "word " * 40,
+            "fact",
+            occurred_at=datetime(2026, 1, n + 1, tzinfo=UTC),
+        )
+    later = replace(engine, clock=lambda: engine.clock() + 20 * 365 * 24 * 3600 * 1_000_000)
+    scope = Scope(job_id="job", run_id="run", principal="alice")
+    for model in ("", "claude", "cursor"):
+        request = PackRequest(decision=Decision(focus="door mark"), model=model, budget_tokens=600)
+        packs = [get_context(one, scope, Call(), request=request) for one in (engine, later)]
+        assert packs[0].digest == packs[1].digest
 
 
 def test_the_top_constraint_is_always_in(faces: Faces) -> None:
@@ -223,14 +267,24 @@ def test_a_pin_is_its_askers_alone(faces: Faces) -> None:
     ):
         with pytest.raises(InvalidInput):
             context(alice, pinned=wrong)
-    with pytest.raises(InvalidInput):
-        observe(alice, "copy", "what the pack said", sources=[_source(pin)])
 
 
-def _source(pin: str) -> Any:
-    from mn.context.working.v1 import artifact_pb2
-
-    return artifact_pb2.SourceRange(artifact_sha256=pin[4:68], start=0, end=5)
+def test_a_pinned_packs_bytes_are_its_askers_and_nobodys_source(faces: Faces) -> None:
+    """Invariants 6 and 7: its SHA-256 is in every receipt, and opens nothing."""
+    alice, bob, plain = faces.of(roles=("lead",)), faces.of("bob", roles=("lead",)), faces.of()
+    _fill(alice, 3)
+    sha256 = context(alice, "door", pin=True)["receipt"]["digest"]
+    asked = artifact_pb2.StatArtifactRequest(sha256=sha256)
+    assert alice.call("StatArtifact", asked).artifact.sha256 == sha256
+    for other in (bob, plain):
+        with pytest.raises(NotFound):
+            other.call("StatArtifact", asked)
+    copy = card("what the pack said", "fact", id="copy")
+    copy.acl.allow_principals.append("alice")
+    copy.acl.require_roles.append("lead")
+    copy.sources.add(artifact_sha256=sha256, start=0, end=5)
+    with pytest.raises(InvalidInput, match="cite"):
+        record(alice, event("copy", copy))
 
 
 def test_a_session_is_told_what_changed(faces: Faces) -> None:
@@ -321,7 +375,8 @@ def test_hostile_texts_are_data_and_nothing_else(faces: Faces) -> None:
         page = context(alice, "door", cursor=cursor)
         assert page["legend"] == LEGEND
         seen |= {item["ref"]: item["content"] for item in page["items"]}
-        lines = Memories(alice.call).context(task="door", cursor=cursor, format="markdown").split("\n")
+        text = Memories(alice.call).context(task="door", cursor=cursor, format="markdown")
+        lines = LINES.split(text)
         ours = [line for line in lines if not line.startswith("> ")]
         assert [line for line in ours if line] == [ours[0], *ours[2:4]]
         assert ours[0] == "# Memories"
@@ -333,8 +388,6 @@ def test_hostile_texts_are_data_and_nothing_else(faces: Faces) -> None:
 
 def test_nothing_is_told_of_a_cleared_run(faces: Faces) -> None:
     """Invariant 15."""
-    from mn.context.working.v1 import run_pb2
-
     alice = faces.of()
     _fill(alice, 3)
     told = context(alice, "door", pin=True, session_id="chat")

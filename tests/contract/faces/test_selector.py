@@ -20,7 +20,7 @@ from mn_engine.service.selector import Consultant, Offer
 from mn_engine.store.memory import MemoryStore
 from mn_sdk.scope import SessionScope
 from mn_sdk.transport import Transport
-from tests.contract.faces.conftest import _Embedded
+from tests.contract.faces.conftest import Embedded
 from tests.contract.faces.messages import acl, asking, compiled, observe, opened, refs
 
 
@@ -58,12 +58,12 @@ def engine() -> Iterator[Engine]:
 
 def asked(engine: Engine, model: Model, principal: str = "alice", seconds: float = 20) -> Transport:
     consulting = dataclasses.replace(engine, consultant=Consultant(model, seconds=seconds))
-    return _Embedded(consulting, SessionScope(job_id="job", run_id="run", principal=principal))
+    return Embedded(consulting, SessionScope(job_id="job", run_id="run", principal=principal))
 
 
 @pytest.fixture
 def alice(engine: Engine) -> Transport:
-    alice = _Embedded(engine, SessionScope(job_id="job", run_id="run", principal="alice"))
+    alice = Embedded(engine, SessionScope(job_id="job", run_id="run", principal="alice"))
     opened(alice)
     for n in range(20):
         observe(alice, f"c{n}", f"door number {n} of the house")
