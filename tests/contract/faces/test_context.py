@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -156,19 +156,30 @@ def test_a_pack_does_not_change_by_waiting(engine: Engine) -> None:
     alice = Embedded(engine, SessionScope(job_id="job", run_id="run", principal="alice", roles=()))
     opened(alice)
     for n in range(30):
-        observe(
-            alice,
-            f"c{n}",
-            "door " * (n % 3 + 1) + f"mark {n} " + "word " * 40,
-            "fact",
-            occurred_at=datetime(2026, 1, n + 1, tzinfo=UTC),
-        )
+        text = "door " * (n % 3 + 1) + f"mark {n} " + "word " * 40
+        observe(alice, f"c{n}", text, "fact", occurred_at=datetime.now(UTC) - timedelta(days=5 * n))
     later = replace(engine, clock=lambda: engine.clock() + 20 * 365 * 24 * 3600 * 1_000_000)
     scope = Scope(job_id="job", run_id="run", principal="alice")
     for model in ("", "claude", "cursor"):
         request = PackRequest(decision=Decision(focus="door mark"), model=model, budget_tokens=600)
         packs = [get_context(one, scope, Call(), request=request) for one in (engine, later)]
         assert packs[0].digest == packs[1].digest
+
+
+def test_what_is_required_stands_on_the_first_page_wherever_it_ranks(faces: Faces) -> None:
+    alice = faces.of()
+    _fill(alice, 240)
+    observe(alice, "rule", "Rules of this house, among which is one on the mark of a thing. " * 3, "constraint")
+    seen: list[str] = []
+    cursor = None
+    while True:
+        page = context(alice, "door number mark", token_budget=3000, cursor=cursor)
+        seen += refs(page)
+        cursor = page["cursor"]
+        if cursor is None:
+            break
+    assert seen[0] == "rule"
+    assert sorted(seen) == sorted(["rule", *(f"c{n}" for n in range(240))])
 
 
 def test_the_top_constraint_is_always_in(faces: Faces) -> None:
