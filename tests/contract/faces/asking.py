@@ -57,7 +57,7 @@ async def embedded(engine: Engine, scope: SessionScope) -> AsyncIterator[Ask]:
 
 @asynccontextmanager
 async def over_grpc(engine: Engine, scope: SessionScope) -> AsyncIterator[Ask]:
-    with serving_grpc(engine) as address, grpc.insecure_channel(str(address)) as channel:
+    with ServingGrpc(engine) as address, grpc.insecure_channel(str(address)) as channel:
 
         async def ask(name: str, arguments: Mapping[str, Any]) -> Any:
             operation = TOOLS[name].operation
@@ -79,7 +79,7 @@ async def over_grpc(engine: Engine, scope: SessionScope) -> AsyncIterator[Ask]:
 
 @asynccontextmanager
 async def over_http(engine: Engine, scope: SessionScope) -> AsyncIterator[Ask]:
-    with serving_http(engine) as server:
+    with ServingHttp(engine) as server:
         async with httpx.AsyncClient(base_url=url_of(server), headers=scope.headers(), timeout=WAIT) as client:
 
             async def ask(name: str, arguments: Mapping[str, Any]) -> Any:
@@ -106,7 +106,7 @@ async def mcp_in_memory(engine: Engine, scope: SessionScope) -> AsyncIterator[As
 
 @asynccontextmanager
 async def mcp_over_http(engine: Engine, scope: SessionScope) -> AsyncIterator[Ask]:
-    with serving_http(engine) as server:
+    with ServingHttp(engine) as server:
         async with mcp_client(server, scope.headers()) as client:
             yield asking(client)
 
@@ -114,7 +114,7 @@ async def mcp_over_http(engine: Engine, scope: SessionScope) -> AsyncIterator[As
 @asynccontextmanager
 async def mcp_over_stdio(engine: Engine, scope: SessionScope) -> AsyncIterator[Ask]:
     """A process that dials the engine."""
-    with serving_grpc(engine) as address:
+    with ServingGrpc(engine) as address:
         async with stdio_client(scope, MN_CONTEXT_ADDR=str(address)) as client:
             yield asking(client)
 
@@ -129,7 +129,7 @@ FACES: dict[str, Callable[[Engine, SessionScope], Opened]] = {
 }
 
 
-class serving_grpc:
+class ServingGrpc:
     """A gRPC server over an engine, at an address."""
 
     def __init__(self, engine: Engine, gate: Gate | None = None) -> None:
@@ -145,7 +145,7 @@ class serving_grpc:
         self._server.stop(5)
 
 
-class serving_http:
+class ServingHttp:
     """An HTTP server over an engine; without one it says that it is being opened."""
 
     def __init__(self, engine: Engine | None, gate: Gate | None = None) -> None:
