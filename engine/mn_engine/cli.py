@@ -35,9 +35,10 @@ def main() -> None:
 @click.option("--allow-plaintext", is_flag=True, help="Allow tokens in plain text on an address that is not loopback.")
 @_LOG_LEVEL
 def serve(address: str | None, store: str | None, http: str | None, allow_plaintext: bool, log_level: str) -> None:
-    """Serve a record over gRPC, and over HTTP, until SIGINT, SIGTERM or SIGHUP.
+    """Serve a record, until SIGINT, SIGTERM or SIGHUP.
 
-    Any of the three signals lets the calls under way finish first.
+    Over gRPC, and with --http over HTTP and MCP beside it. Any of the three signals lets the calls under way finish
+    first.
     """
     from mn_engine.config import serve_config
     from mn_engine.serving import log_to_stderr, serve_until_signalled
