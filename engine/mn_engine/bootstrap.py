@@ -59,6 +59,7 @@ def open_engine(record: Path) -> Engine:
 
 def http_server(address: Address, gate: Gate) -> HttpServer:
     """An HTTP server with MCP behind the same gate. Raises DependencyUnavailable where it cannot listen."""
+    # Late: an embedded session, which needs neither, should not wait for them.
     from mn_engine.faces.http import HttpServer
     from mn_engine.faces.mcp import asking_over_http, mcp_server, over_http
 

@@ -52,6 +52,8 @@ class Workers:
             async with asyncio.timeout(max(remaining(), 0.0) + OVERTIME_SECONDS):
                 return await asyncio.wrap_future(begun)
         except TimeoutError as error:
+            if begun.done() and not begun.cancelled():  # the work's own
+                raise
             raise DependencyUnavailable(
                 "the engine did not answer in time; what was asked may still be done", dependency="engine"
             ) from error

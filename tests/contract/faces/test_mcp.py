@@ -4,6 +4,7 @@ that no client would send."""
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -19,6 +20,7 @@ from mcp import Client, MCPError
 from mn.context.working.v1 import run_pb2
 from mn_contract.errors import InvalidInput
 from mn_engine.bootstrap import engine_over, open_engine
+from mn_engine.domain.scope import run_key
 from mn_engine.faces.asking import Asking, ToolCalls, waiting
 from mn_engine.faces.embedded import EmbeddedFace
 from mn_engine.faces.gate import Gate
@@ -269,6 +271,32 @@ def test_stdout_carries_the_protocol_and_nothing_else(record: Path) -> None:
     assert (answers[4]["error"]["code"], answers[4]["error"]["data"]["reason"]) == (-32602, "INVALID_ARGUMENT")
     assert "secret" not in log
     assert "Traceback" not in log
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_process_at_once_and_the_record_is_whole(record: Path, number: signal.Signals) -> None:
+    note = {"name": "remember_this", "arguments": {"text": "Kept.", "key": "k"}}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mn_engine.cli", "mcp", "--store", str(record)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={"MN_JOB_ID": "job", "MN_RUN_ID": "run", "MN_PRINCIPAL": "alice"},
+    )  # fmt: skip
+    assert process.stdin is not None
+    assert process.stdout is not None
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    for place, (method, params) in enumerate((("initialize", hello), ("tools/call", note))):
+        message = {"jsonrpc": "2.0", "id": place, "method": method, "params": params}
+        process.stdin.write(json.dumps(message) + "\n")
+        process.stdin.flush()
+        assert "result" in json.loads(process.stdout.readline())
+    process.send_signal(number)
+    _, log = process.communicate(timeout=WAIT)
+    assert (process.returncode, "Traceback" in log) == (-number, False)
+    engine = open_engine(record)
+    try:
+        assert engine.store.run(run_key("job", "run")).revision == 1
+    finally:
+        engine.close()
 
 
 @pytest.mark.parametrize(

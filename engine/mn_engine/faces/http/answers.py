@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Final
 
@@ -13,6 +14,7 @@ from mn_engine.faces.gate import AUTHORIZATION, JOB, PRINCIPAL, ROLES, RUN
 from mn_engine.wire.errors import INTERNAL_MESSAGE
 from mn_engine.wire.problems import internal_problem, problem_of
 
+_log = logging.getLogger("mn_engine.http")
 JSON: Final = "application/json"
 MARKDOWN: Final = "text/markdown; charset=utf-8"
 PROBLEM: Final = "application/problem+json"
@@ -41,6 +43,7 @@ def not_modified(etag: str) -> Response:
 
 def problem(error: ContextError, *, status: int = 0, headers: Mapping[str, str] | None = None) -> Response:
     """`error` as problem+json, with its own status unless HTTP has another for it."""
+    _log.info("refused reason=%s", error.reason)
     status = status or error.status.http
     told = {**_kept(""), **further(error), **(headers or {})}
     return Response(encoded(problem_of(error, status)), status, told, PROBLEM)

@@ -6,6 +6,7 @@ It speaks JSON-RPC, so what is refused here is told as a JSON-RPC error, with th
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Protocol
 
@@ -20,6 +21,8 @@ from mn_engine.faces.gate import Gate
 from mn_engine.faces.http.answers import JSON, Refused, further
 from mn_engine.faces.http.requests import admitted, json_body, unless_gone
 from mn_engine.wire.problems import rpc_error_of
+
+_log = logging.getLogger("mn_engine.http")
 
 
 class Mounted(Protocol):
@@ -64,6 +67,7 @@ class Mounting:
 
 
 def _told(error: ContextError, status: int) -> Response:
+    _log.info("refused reason=%s", error.reason)
     body = encoded({"jsonrpc": "2.0", "id": None, "error": rpc_error_of(error)})
     return Response(body, status, {"cache-control": "no-store", **further(error)}, JSON)
 

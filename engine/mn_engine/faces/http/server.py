@@ -87,9 +87,20 @@ class HttpServer:
 def _listen(address: Address) -> socket.socket:
     """A listening socket. Raises DependencyUnavailable."""
     try:
-        family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((address.host, address.port), family=family, backlog=_BACKLOG)
+        family, kind, _, _, place = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
+        # Its protocol is named: asyncio turns Nagle's delay off only where it is, and a head and its body go apart.
+        listening = socket.socket(family, kind, socket.IPPROTO_TCP)
     except OSError as error:
-        raise DependencyUnavailable(
-            f"{address} cannot be listened on: is another server there?", dependency="address"
-        ) from error
+        raise _taken(address) from error
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(place)
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise _taken(address) from error
+    return listening
+
+
+def _taken(address: Address) -> DependencyUnavailable:
+    return DependencyUnavailable(f"{address} cannot be listened on: is another server there?", dependency="address")
