@@ -80,15 +80,21 @@ async def over_grpc(engine: Engine, scope: SessionScope) -> AsyncIterator[Ask]:
 @asynccontextmanager
 async def over_http(engine: Engine, scope: SessionScope) -> AsyncIterator[Ask]:
     with ServingHttp(engine) as server:
-        async with httpx.AsyncClient(base_url=url_of(server), headers=scope.headers(), timeout=WAIT) as client:
-
-            async def ask(name: str, arguments: Mapping[str, Any]) -> Any:
-                answer = await client.post("/v1/tools/call", json={"name": name, "arguments": dict(arguments)})
-                if answer.is_error:
-                    raise problem_error(answer)
-                return _read(answer.content, arguments)
-
+        async with asking_http(server, scope.headers()) as ask:
             yield ask
+
+
+@asynccontextmanager
+async def asking_http(server: HttpServer, headers: Mapping[str, str]) -> AsyncIterator[Ask]:
+    async with httpx.AsyncClient(base_url=url_of(server), headers=headers, timeout=WAIT) as client:
+
+        async def ask(name: str, arguments: Mapping[str, Any]) -> Any:
+            answer = await client.post("/v1/tools/call", json={"name": name, "arguments": dict(arguments)})
+            if answer.is_error:
+                raise problem_error(answer)
+            return _read(answer.content, arguments)
+
+        yield ask
 
 
 @asynccontextmanager
@@ -107,8 +113,14 @@ async def mcp_in_memory(engine: Engine, scope: SessionScope) -> AsyncIterator[As
 @asynccontextmanager
 async def mcp_over_http(engine: Engine, scope: SessionScope) -> AsyncIterator[Ask]:
     with ServingHttp(engine) as server:
-        async with mcp_client(server, scope.headers()) as client:
-            yield asking(client)
+        async with asking_mcp(server, scope.headers()) as ask:
+            yield ask
+
+
+@asynccontextmanager
+async def asking_mcp(server: HttpServer, headers: Mapping[str, str]) -> AsyncIterator[Ask]:
+    async with mcp_client(server, headers) as client:
+        yield asking(client)
 
 
 @asynccontextmanager

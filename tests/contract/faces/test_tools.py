@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -25,6 +26,9 @@ from mn_engine.store.memory import MemoryStore
 from mn_engine.wire.tools import TOOLS
 from tests.contract.faces.asking import (
     FACES,
+    ServingHttp,
+    asking_http,
+    asking_mcp,
     embedded,
     mcp_in_memory,
     mcp_over_http,
@@ -230,6 +234,27 @@ async def test_arguments_of_another_type_or_name_are_refused(open_face: Any, mem
             await ask("drop_everything", {})
         assert caught.value.field == "name"
     assert memory_engine.store.run(RUN_KEY) == before
+
+
+async def test_many_callers_at_once_get_what_is_theirs(memory_engine: Engine) -> None:
+    """Invariant 7: over HTTP and MCP together, each answer is of its caller's run and of no other."""
+    runs = [f"run-{number}" for number in range(6)]
+    for run in runs:
+        EmbeddedFace(memory_engine).call("OpenRun", scope_of(run=run).headers(), run_pb2.OpenRunRequest())
+
+    with ServingHttp(memory_engine) as server:
+
+        async def one(run: str, *, mcp: bool) -> None:
+            headers = scope_of(run=run).headers()
+            async with (asking_mcp if mcp else asking_http)(server, headers) as ask:
+                await ask("remember_this", {"text": f"The secret of {run}.", "key": f"of-{run}"})
+                for _ in range(5):
+                    pack = await ask("get_context", {"task": "secret", "session_id": "chat"})
+                    assert {item["content"] for item in pack["items"]} == {f"The secret of {run}."}
+                    (found,) = (await ask("search", {"query": "secret"}))["results"]
+                    assert found["id"] == f"of-{run}"
+
+        await asyncio.gather(*(one(run, mcp=mcp) for run in runs for mcp in (True, False)))
 
 
 @pytest.mark.parametrize("face", FACES)
