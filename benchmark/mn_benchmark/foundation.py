@@ -176,6 +176,7 @@ def compile_over_grpc(rng: random.Random, cards: int) -> Iterator[Figure]:
         p50 = _interleaved_p50(turns, rounds=200)
         transport.close()
         server.stop(5)
+        engine.close()
     bound = p50["inside"] + 2 * p50["empty"]
     yield Figure(
         name="compile over gRPC / (in process + 2 empty unary calls)",

@@ -5,15 +5,21 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from mn_contract.addresses import Address
 from mn_contract.errors import DependencyUnavailable
-from mn_engine.config import selector
+from mn_engine.config import profiles, selector
 from mn_engine.domain.deadlines import Remaining, endless
 from mn_engine.embedding import wordllama
+from mn_engine.faces.asking import ToolCalls
 from mn_engine.faces.embedded import EmbeddedFace
+from mn_engine.faces.gate import Gate
+from mn_engine.faces.workers import Workers
+from mn_engine.select.cmp.profiles import ModelProfile
 from mn_engine.service.engine import Engine
 from mn_engine.service.indexes import Indexes
 from mn_engine.service.selector import Consultant
@@ -21,12 +27,16 @@ from mn_engine.service.watch import Watchers
 from mn_engine.store.duckdb import DuckDBStore
 from mn_engine.store.port import Store
 
+if TYPE_CHECKING:
+    from mn_engine.faces.http import HttpServer
+    from mn_engine.faces.mcp import Answer
+
 RECORD_NAME: Final = "record.duckdb"
 """An embedded session's record, in its root."""
 
 
-def engine_over(store: Store, consultant: Consultant | None = None) -> Engine:
-    """An engine over an open store, by this machine's clock."""
+def engine_over(store: Store, consultant: Consultant | None = None, profiles: tuple[ModelProfile, ...] = ()) -> Engine:
+    """An engine over an open store, by this machine's clock. `profiles` come before the built-in ones."""
     watchers = Watchers()
     store.listen(watchers.on_commit)
     return Engine(
@@ -36,14 +46,37 @@ def engine_over(store: Store, consultant: Consultant | None = None) -> Engine:
         clock=_now,
         embedder=wordllama.load,
         consultant=consultant,
+        profiles=profiles,
     )
 
 
 def open_engine(record: Path) -> Engine:
     """An engine over the DuckDB record at `record`, configured by the environment. Raises RecordInUse,
     DependencyUnavailable, InvalidInput."""
-    consultant = selector()
-    return engine_over(DuckDBStore(record), consultant)
+    consultant, added = selector(), profiles()
+    return engine_over(DuckDBStore(record), consultant, added)
+
+
+def http_server(address: Address, gate: Gate) -> HttpServer:
+    """An HTTP server with MCP behind the same gate. Raises DependencyUnavailable where it cannot listen."""
+    # Late: an embedded session, which needs neither, should not wait for them.
+    from mn_engine.faces.http import HttpServer
+    from mn_engine.faces.mcp import asking_over_http, mcp_server, over_http
+
+    calls = ToolCalls(Workers())
+    return HttpServer(address, gate, calls, over_http(mcp_server(calls.answer, asking_over_http)))
+
+
+@asynccontextmanager
+async def answering(record: Path) -> AsyncIterator[Answer]:
+    """How tools are answered by an engine over the record at `record`. Raises what open_engine raises."""
+    engine, calls = open_engine(record), ToolCalls(Workers())
+    calls.serve(engine)
+    try:
+        yield calls.answer
+    finally:
+        calls.shutdown()
+        engine.close()
 
 
 def embedded(root: str | Path) -> EmbeddedEngine:

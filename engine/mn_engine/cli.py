@@ -1,4 +1,4 @@
-"""`mn-context-engine`: serve a record, compact one, explain a packet, or see the demo.
+"""`mn-context-engine`: serve a record, over gRPC, HTTP and MCP; compact one, explain a packet, or see the demo.
 
 Heavy parts are imported by the command that needs them, so that --help answers at once. Exit codes: 0 done, 1 refused
 by the engine (the error says why and what to do), 2 wrong usage.
@@ -6,7 +6,6 @@ by the engine (the error says why and what to do), 2 wrong usage.
 
 from __future__ import annotations
 
-import logging
 import sys
 from typing import NoReturn
 
@@ -15,6 +14,9 @@ import click
 from mn_contract.errors import ContextError, InvalidInput
 
 _GRACE_SECONDS = 30.0
+_LOG_LEVEL = click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -29,25 +31,55 @@ def main() -> None:
 @main.command()
 @click.option("--address", metavar="HOST:PORT", help="Where to listen [MN_CONTEXT_ADDR, 127.0.0.1:50052].")
 @click.option("--store", metavar="PATH", help="The record [MN_CONTEXT_STORE, ~/.local/share/membrane/record.duckdb].")
+@click.option("--http", metavar="HOST:PORT", help="Where to serve HTTP and MCP beside it [MN_CONTEXT_HTTP, nowhere].")
 @click.option("--allow-plaintext", is_flag=True, help="Allow tokens in plain text on an address that is not loopback.")
-@click.option(
-    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
-)
-def serve(address: str | None, store: str | None, allow_plaintext: bool, log_level: str) -> None:
-    """Serve a record over gRPC, until SIGINT, SIGTERM or SIGHUP.
+@_LOG_LEVEL
+def serve(address: str | None, store: str | None, http: str | None, allow_plaintext: bool, log_level: str) -> None:
+    """Serve a record, until SIGINT, SIGTERM or SIGHUP.
 
-    Any of the three signals lets the calls under way finish first.
+    Over gRPC, and with --http over HTTP and MCP beside it. Any of the three signals lets the calls under way finish
+    first.
     """
     from mn_engine.config import serve_config
-    from mn_engine.serving import serve_until_signalled
+    from mn_engine.serving import log_to_stderr, serve_until_signalled
 
-    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    log_to_stderr(log_level)
     try:
         serve_until_signalled(
-            serve_config(address=address, store=store, allow_plaintext=allow_plaintext), grace_seconds=_GRACE_SECONDS
+            serve_config(address=address, http=http, store=store, allow_plaintext=allow_plaintext),
+            grace_seconds=_GRACE_SECONDS,
         )
     except ContextError as error:
         _refuse(error)
+
+
+@main.command()
+@click.option("--store", metavar="PATH", help="The record, where MN_CONTEXT_ADDR names no engine [MN_CONTEXT_STORE].")
+@_LOG_LEVEL
+def mcp(store: str | None, log_level: str) -> None:
+    """Serve one caller's memories over MCP, on stdin and stdout.
+
+    For whom is in MN_JOB_ID, MN_RUN_ID, MN_PRINCIPAL and MN_ROLES. With MN_CONTEXT_ADDR set that engine is dialled;
+    without, the record is opened.
+    """
+    from mn_engine.config import mcp_config
+    from mn_engine.serving import log_to_stderr, serve_mcp
+
+    log_to_stderr(log_level)
+    try:
+        serve_mcp(mcp_config(store=store))
+    except ContextError as error:
+        _refuse(error)
+
+
+@main.command()
+def schema() -> None:
+    """Print the JSON Schema of an SMP envelope."""
+    import json
+
+    from mn_contract.smp import ENVELOPE_SCHEMA
+
+    click.echo(json.dumps(dict(ENVELOPE_SCHEMA), indent=2, ensure_ascii=False))
 
 
 @main.command()

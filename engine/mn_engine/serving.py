@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from mn_engine.bootstrap import open_engine
-from mn_engine.config import ServeConfig
+from mn_engine.bootstrap import answering, http_server, open_engine
+from mn_engine.config import McpConfig, ServeConfig
 from mn_engine.faces.grpc import GrpcServer
+from mn_engine.faces.mcp import dialled, serve_stdio
 
+_LIBRARIES: Final = ("mcp", "sse_starlette", "uvicorn", "asyncio")
 _STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _log = logging.getLogger("mn_engine.serve")
 
@@ -20,15 +22,46 @@ _log = logging.getLogger("mn_engine.serve")
 def serve_until_signalled(config: ServeConfig, *, grace_seconds: float) -> None:
     """Serves until SIGINT, SIGTERM or SIGHUP, then finishes what is under way. Raises the contract's errors."""
     with _signals() as signals:
-        server = GrpcServer(str(config.address), config.gate)
-        server.start()
+        grpc = GrpcServer(str(config.address), config.gate)
+        http = None if config.http is None else http_server(config.http, config.gate)
+        engine = None
         try:
-            _log.info("listening on port %d; opening %s", server.port, config.record)
-            server.serve(open_engine(config.record))
+            grpc.start()
+            _log.info("listening on port %d; opening %s", grpc.port, config.record)
+            if http is not None:
+                http.start()
+                _log.info("listening for HTTP on %d", http.port)
+            engine = open_engine(config.record)
+            grpc.serve(engine)
+            if http is not None:
+                http.serve(engine)
             _log.info("serving")
             _log.info("stopping on %s", signal.Signals(signals.recv(1)[0]).name)
         finally:
-            server.stop(grace_seconds)
+            if http is not None:
+                http.drain(grace_seconds)  # before the other is waited for: neither takes new calls meanwhile
+            grpc.stop(grace_seconds)
+            if http is not None:
+                http.stop(grace_seconds)
+            if engine is not None:
+                engine.close()
+
+
+def serve_mcp(config: McpConfig) -> None:
+    """Serves MCP over stdin and stdout until stdin ends. Raises the contract's errors.
+
+    A signal ends the process at once: what was acknowledged is durable, and a client that sends one waits for nothing.
+    """
+    for number in _STOPPING:
+        signal.signal(number, signal.SIG_DFL)
+    serve_stdio(dialled(config.replicas, config.token) if config.replicas else answering(config.record), config.scope)
+
+
+def log_to_stderr(level: str) -> None:
+    """Our log. Of the libraries that serve requests it has nothing: theirs quote what was sent."""
+    logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    for name in _LIBRARIES:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 @contextmanager

@@ -137,6 +137,24 @@ BUSY_RETRY_MS: Final = 1000
 SERVER_CALLS_MAX: Final = 1024
 """Calls that a server accepts at once, waiting ones included."""
 
+HTTP_BODY_BYTES_MAX: Final = 1 * MIB
+"""A request's body, over HTTP and MCP."""
+HTTP_PARAMETERS_MAX: Final = 1024
+"""Query parameters of one request."""
+HTTP_CONNECTIONS_MAX: Final = 2048
+"""Connections that a server keeps open at once; more are answered 503."""
+TOOL_THREADS: Final = 16
+"""Tool calls over HTTP and MCP that a server works on at once; more wait."""
+TOOL_CALLS_MAX: Final = 512
+"""Tool calls that it accepts at once, waiting ones included; more are refused."""
+TIMEOUT_MS_DEFAULT: Final = 60_000
+"""How long a caller over HTTP or MCP waits where it does not say."""
+TIMEOUT_MS_MAX: Final = 600_000
+OVERTIME_SECONDS: Final = 2.0
+"""How long after a caller's deadline the engine may still say what became of the call."""
+PROFILES_MAX: Final = 256
+"""Model profiles that one user adds."""
+
 
 def _wire(cards: int) -> int:
     return cards * CARD_BYTES_MAX * WIRE_EXPANSION_NUM // WIRE_EXPANSION_DEN
@@ -167,6 +185,12 @@ _RELATIONS: Final = {
     + WATCHES_MAX
     + UPLOADS_MAX
     <= SERVER_CALLS_MAX // 2,
+    "every tool call's arguments fit a body, however JSON escapes them": 6
+    * (FOCUS_BYTES_MAX + CURSOR_BYTES_MAX + DECISION_LIST_MAX * (2 * LABEL_BYTES_MAX + CLAIM_BYTES_MAX))
+    + REQUIRED_NAMED_MAX * 3 * ID_BYTES_MAX
+    <= HTTP_BODY_BYTES_MAX,
+    "every tool call that a server works on can be accepted": TOOL_THREADS <= TOOL_CALLS_MAX // 2,
+    "a caller that does not say waits no longer than one that does": TIMEOUT_MS_DEFAULT <= TIMEOUT_MS_MAX,
     "a full error detail is larger than a compact one": ERROR_DETAIL_BYTES_DEFAULT < ERROR_DETAIL_BYTES_MAX,
 }
 _broken = [name for name, holds in _RELATIONS.items() if not holds]

@@ -58,9 +58,10 @@ class Served:
         self.stub = working_memory_pb2_grpc.WorkingMemoryStub(self.channel)
         self.health = health_pb2_grpc.HealthStub(self.channel)
         self.store = MemoryStore() if store is None else store
+        self.engine = engine_over(self.store)
 
     def serve(self) -> None:
-        self.server.serve(engine_over(self.store))
+        self.server.serve(self.engine)
 
     def status(self, service: str = "") -> int:
         return self.health.Check(health_pb2.HealthCheckRequest(service=service), timeout=WAIT).status
@@ -68,6 +69,7 @@ class Served:
     def close(self) -> None:
         self.channel.close()
         self.server.stop(5)
+        self.engine.close()
 
 
 @pytest.fixture

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
+import shlex
+import sys
 from pathlib import Path
 
+import httpx
 import pytest
+from mcp import Client, StdioServerParameters
 
-from mn_engine.config import serve_config
+from mn.context.working.v1 import run_pb2
+from mn_contract.addresses import read_address
+from mn_engine.bootstrap import engine_over, http_server
+from mn_engine.config import profiles, serve_config
+from mn_engine.faces.embedded import EmbeddedFace
+from mn_engine.faces.gate import Gate
+from mn_engine.store.memory import MemoryStore
+from mn_engine.wire.tools import TOOLS
 from mn_sdk.context_session import ContextPolicy
 from mn_sdk.demo.stand_in import MODEL, StandIn
 from tests.scenario.session.upstream import Upstream, completion
@@ -59,6 +71,45 @@ def test_the_decision_that_is_kept_as_a_file_is_asked_once(tmp_path: Path, monke
         upstream.close()
     assert names["value"] == {"price": 10.5}
     assert len(upstream.requests) == 1
+
+
+def test_the_question_over_http_is_answered(tmp_path: Path) -> None:
+    (command,) = blocks("sh", "/v1/context")
+    said = shlex.split(command)
+    url = next(word for word in said if word.startswith("http://"))
+    headers = dict(said[at + 1].split(": ") for at, word in enumerate(said) if word == "-H")
+    query = dict(said[at + 1].split("=") for at, word in enumerate(said) if word in ("-d", "--data-urlencode"))
+    engine = engine_over(MemoryStore())
+    EmbeddedFace(engine).call("OpenRun", headers, run_pb2.OpenRunRequest())
+    server = http_server(read_address("127.0.0.1:0", "address"), Gate())
+    server.start()
+    server.serve(engine)
+    try:
+        answer = httpx.get(url.replace(":8080", f":{server.port}"), params=query, headers=headers, timeout=30)
+    finally:
+        server.stop(5)
+        engine.close()
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/markdown; charset=utf-8")
+
+
+async def test_the_mcp_server_starts_as_it_is_configured(tmp_path: Path) -> None:
+    (text,) = blocks("json", "mcpServers")
+    configured = json.loads(text)["mcpServers"]["membrane"]
+    command = Path(sys.executable).with_name(configured["command"])
+    env = {**configured["env"], "MN_CONTEXT_STORE": str(tmp_path / "record.duckdb")}
+    started = StdioServerParameters(command=str(command), args=configured["args"], env=env)
+    async with Client(started, read_timeout_seconds=30) as client:
+        listed = [tool.name for tool in (await client.list_tools()).tools]
+    text = README.read_text(encoding="utf-8")
+    assert listed == [name for name in TOOLS if f"`{name}`" in text]
+
+
+def test_the_profiles_file_is_read(tmp_path: Path) -> None:
+    (text,) = blocks("yaml", "pack_token_budget")
+    file = tmp_path / "profiles.yaml"
+    file.write_text(text)
+    (profile,) = profiles({"MN_CONTEXT_PROFILES_FILE": str(file)})
+    assert (profile.name, profile.knapsack, profile.aliases) == ("pocket", True, ("phone", "watch"))
 
 
 def test_the_tokens_file_is_read(tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ PRINCIPAL: Final = "mn-principal"
 ROLES: Final = "mn-roles"
 AUTHORIZATION: Final = "authorization"
 DETAIL_BYTES_MAX: Final = "mn-detail-bytes-max"
-_ONCE: Final = frozenset({JOB, RUN, PRINCIPAL, ROLES, AUTHORIZATION, DETAIL_BYTES_MAX})
+TIMEOUT_MS: Final = "mn-timeout-ms"
+_ONCE: Final = frozenset({JOB, RUN, PRINCIPAL, ROLES, AUTHORIZATION, DETAIL_BYTES_MAX, TIMEOUT_MS})
 
 
 def headers_of(pairs: Iterable[tuple[str, Any]]) -> dict[str, str]:

@@ -22,7 +22,6 @@ INTERNAL_MESSAGE: Final = "the engine failed; its log has the type and place of 
 
 def status_of(error: ContextError, *, detail_bytes_max: int) -> status_pb2.Status:
     """The status of `error`, its detail within `detail_bytes_max`."""
-    message = error.message.encode("utf-8", "replace")[:_MESSAGE_BYTES_MAX].decode("utf-8", "ignore")
     info = error_details_pb2.ErrorInfo(
         reason=error.reason,
         domain=DOMAIN,
@@ -30,8 +29,15 @@ def status_of(error: ContextError, *, detail_bytes_max: int) -> status_pb2.Statu
     )
     details: list[Message] = [info, *_standard_details(error)]
     return status_pb2.Status(
-        code=code_pb2.Code.Value(error.status.grpc), message=message, details=[_packed(detail) for detail in details]
+        code=code_pb2.Code.Value(error.status.grpc),
+        message=message_of(error),
+        details=[_packed(detail) for detail in details],
     )
+
+
+def message_of(error: ContextError) -> str:
+    """The message, within what every face has room for."""
+    return error.message.encode("utf-8", "replace")[:_MESSAGE_BYTES_MAX].decode("utf-8", "ignore")
 
 
 def detail_json(detail: dict[str, Any], bytes_max: int) -> bytes:

@@ -35,7 +35,7 @@ from mn_contract.limits import (
     REQUIRED_NAMED_MAX,
     SOURCE_URL_BYTES_MAX,
 )
-from mn_contract.smp import MQL_LAYERS, PIN_PREFIX
+from mn_contract.smp import MEMORY_OBJECT_SCHEMA, MQL_LAYERS, PIN_PREFIX
 from mn_engine.domain.cards import CONTRADICTS, SUPERSEDES, Kind
 from mn_engine.domain.packets import Decision
 from mn_engine.domain.packs import MODEL_BYTES_MAX, Format, Packaged, PackItem, PackRequest, Telling
@@ -56,7 +56,8 @@ _KINDS: Final = tuple(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
     """One tool: the operation that it calls, and how its arguments become that operation's and the result JSON (or, of
-    a pack in Markdown, text). `writes` tells of tools that record something; none destroys anything."""
+    a pack in Markdown, text). `answers` is that JSON's schema where it is always one; `writes` tells of tools that
+    record something; none destroys anything."""
 
     name: str
     operation: str
@@ -66,6 +67,7 @@ class Tool:
     required: tuple[str, ...] = ()
     decode: Callable[[Arguments], Arguments]
     encode: Callable[[Any, Scope], Any]
+    answers: Mapping[str, Any] | None = None
     writes: bool = False
     _checked: list[Draft202012Validator] = field(default_factory=list)
 
@@ -81,6 +83,7 @@ class Tool:
 
     def read(self, arguments: Any) -> Arguments:
         """The operation's arguments. Raises InvalidInput naming what is wrong."""
+        encoded(arguments, self.name)  # what JSON's readers let through and JSON does not know
         if not self._checked:
             self._checked.append(Draft202012Validator(self.schema))
         wrong = next(iter(self._checked[0].iter_errors(arguments)), None)
@@ -242,6 +245,27 @@ _NOTE: Final[Mapping[str, Any]] = {
     "key": _text("Name of this write: the same again changes nothing.", ID_BYTES_MAX),
 }
 
+_RESULT: Final = {"id": {"type": "string"}, "title": {"type": "string"}, "url": {"type": "string"}}
+
+
+def _answers(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+_NOTED: Final = _answers(
+    {
+        "ref": {"type": "string"},
+        "revision": {"type": "integer"},
+        "replayed": {"type": "boolean"},
+        "status": {"enum": ["proposed", "recorded"]},
+    }
+)
+
 _TOOLS: Final = (
     Tool(
         name="get_context",
@@ -313,6 +337,16 @@ _TOOLS: Final = (
         },
         decode=_decode_query,
         encode=lambda answer, scope: answer.document(scope.principal),
+        answers=_answers(
+            {
+                "items": {"type": "array", "items": MEMORY_OBJECT_SCHEMA},
+                "narrowed_from": {"type": "integer", "minimum": 0},
+                "narrowed_to": {"type": "integer", "minimum": 0},
+                "cursor": {"type": ["string", "null"]},
+                "follow_ups": {"type": "array", "items": {"type": "object"}},
+                "revision": {"type": "integer", "minimum": 0},
+            }
+        ),
     ),
     Tool(
         name="expand",
@@ -337,6 +371,7 @@ _TOOLS: Final = (
         required=("query",),
         decode=lambda arguments: {"query": arguments["query"]},
         encode=_encode_search,
+        answers=_answers({"results": {"type": "array", "items": _answers(_RESULT)}}),
     ),
     Tool(
         name="fetch",
@@ -347,6 +382,7 @@ _TOOLS: Final = (
         required=("id",),
         decode=lambda arguments: {"ref": arguments["id"]},
         encode=_encode_fetch,
+        answers=_answers({**_RESULT, "text": {"type": "string"}, "metadata": {"type": "object"}}),
     ),
     Tool(
         name="remember_this",
@@ -361,6 +397,7 @@ _TOOLS: Final = (
         required=("text",),
         decode=_decode_note,
         encode=_encode_note,
+        answers=_NOTED,
         writes=True,
     ),
     Tool(
@@ -372,6 +409,7 @@ _TOOLS: Final = (
         required=("text",),
         decode=_decode_note,
         encode=_encode_note,
+        answers=_NOTED,
         writes=True,
     ),
 )

@@ -7,9 +7,7 @@ nothing: reads, keyed writes, content-addressed uploads. Claims and dispatches o
 
 from __future__ import annotations
 
-import contextlib
 import json
-import socket
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
@@ -18,10 +16,10 @@ import grpc
 from mn.context.memory.v1 import memory_pb2
 from mn.context.working.v1 import working_memory_pb2
 from mn_contract.addresses import Address
+from mn_contract.dialling import error_of, target
 from mn_contract.errors import DependencyUnavailable, InvalidInput
 from mn_contract.limits import ERROR_DETAIL_BYTES_MAX, MESSAGE_BYTES_MAX
 from mn_sdk.scope import SessionScope
-from mn_sdk.transport.status import error_of
 
 DEADLINE_SECONDS: Final = 60.0
 _DEADLINES: Final = {"PutArtifact": 600.0, "ReadArtifact": 600.0, "WatchRevisions": 3600.0}
@@ -75,7 +73,7 @@ class GrpcTransport:
         self._metadata = [*scope.headers().items(), ("mn-detail-bytes-max", str(ERROR_DETAIL_BYTES_MAX))]
         if token is not None:
             self._metadata.append(("authorization", f"Bearer {token}"))
-        self._channel = grpc.insecure_channel(_target(replicas), options=_OPTIONS)
+        self._channel = grpc.insecure_channel(target(replicas), options=_OPTIONS)
         self._closed = False
         self._calls = {name: _callable(self._channel, name) for name in _METHODS}
 
@@ -131,26 +129,3 @@ def _read(answers: Any) -> Iterator[Any]:
         raise error_of(error) from error
     finally:
         answers.cancel()
-
-
-def _target(replicas: Sequence[Address]) -> str:
-    """The gRPC name of the replicas, which are tried in their order.
-
-    gRPC looks up a single host by itself, and again when it has lost it. Of several it takes numbers only, all of one
-    family: so they are looked up here, once, and IPv4 is written as IPv6, which gRPC dials as IPv4 (RFC 4291, 2.5.5.2).
-    """
-    if len(replicas) == 1:
-        return f"dns:///{replicas[0]}"
-    places: list[str] = []
-    for replica in replicas:
-        with contextlib.suppress(socket.gaierror):
-            found = socket.getaddrinfo(replica.host, replica.port, type=socket.SOCK_STREAM)
-            places += [str(Address(host=_ipv6(str(place[0])), port=replica.port)) for *_, place in found]
-    if not places:
-        names = ", ".join(map(str, replicas))
-        raise DependencyUnavailable(f"no host of {names} is known here; check the names", dependency="engine")
-    return f"ipv6:{','.join(dict.fromkeys(places))}"
-
-
-def _ipv6(host: str) -> str:
-    return host if ":" in host else f"::ffff:{host}"

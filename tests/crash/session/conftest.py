@@ -33,6 +33,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """An engine's, behind gRPC."""
     server = GrpcServer("127.0.0.1:0", Gate())
     server.start()
-    server.serve(engine_over(DuckDBStore(tmp_path_factory.mktemp("engine") / "record.duckdb")))
+    engine = engine_over(DuckDBStore(tmp_path_factory.mktemp("engine") / "record.duckdb"))
+    server.serve(engine)
     yield f"127.0.0.1:{server.port}"
     server.stop(5)
+    engine.close()

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from mn_contract.errors import InvalidInput
 from mn_engine.cli import main
-from mn_engine.config import record_path, serve_config
+from mn_engine.config import mcp_config, profiles, record_path, serve_config
 
 
 def test_defaults_are_loopback_and_a_record_under_the_data_home(tmp_path: Path) -> None:
@@ -155,3 +155,82 @@ def test_a_malformed_tokens_file_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         serve_config({"MN_CONTEXT_TOKENS_FILE": str(file)})
     assert "MN_CONTEXT_TOKENS_FILE" in caught.value.field or "principal" in caught.value.message
+
+
+def test_http_is_served_where_it_is_asked_for_and_guarded_as_grpc_is() -> None:
+    assert serve_config({}).http is None
+    assert str(serve_config({"MN_CONTEXT_HTTP": "127.0.0.1:80"}).http) == "127.0.0.1:80"
+    assert str(serve_config({"MN_CONTEXT_HTTP": "127.0.0.1:80"}, http="[::1]:81").http) == "[::1]:81"
+    for env, field in (
+        ({"MN_CONTEXT_HTTP": "0.0.0.0:80"}, "MN_CONTEXT_HTTP"),
+        ({"MN_CONTEXT_HTTP": "0.0.0.0:80", "MN_CONTEXT_AUTH_TOKEN": "t"}, "--allow-plaintext"),
+        ({"MN_CONTEXT_HTTP": "x"}, "MN_CONTEXT_HTTP"),
+    ):
+        with pytest.raises(InvalidInput) as caught:
+            serve_config(env)
+        assert caught.value.field == field
+
+
+def test_mcp_speaks_for_a_scope_of_the_environment(tmp_path: Path) -> None:
+    env = {"MN_JOB_ID": "j", "MN_RUN_ID": "r", "MN_PRINCIPAL": "p", "MN_ROLES": "b, a", "HOME": str(tmp_path)}
+    config = mcp_config(env)
+    assert (config.scope.job_id, config.scope.run_id, config.scope.principal) == ("j", "r", "p")
+    assert (config.scope.roles, config.replicas) == ({"a", "b"}, ())
+    dialling = {**env, "MN_CONTEXT_ADDR": "127.0.0.1:1,127.0.0.1:2", "MN_CONTEXT_AUTH_TOKEN": " t "}
+    assert (len(mcp_config(dialling).replicas), mcp_config(dialling).token) == (2, "t")
+    with pytest.raises(InvalidInput, match="--store"):
+        mcp_config(dialling, store=str(tmp_path / "record.duckdb"))
+
+
+WEIGHTS = "{relevance: .7, recency: .2, trust: .1}"
+PROFILE = f"{{context_window: 8000, pack_token_budget: 700, chars_per_token: 3, weights: {WEIGHTS}"
+
+
+def test_profiles_are_read_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "profiles.yaml"
+    file.write_text(f"profiles:\n  mine: {PROFILE}}}\n  other: {PROFILE}, packer: layers, aliases: [a1, b2]}}\n")
+    mine, other = profiles({"MN_CONTEXT_PROFILES_FILE": str(file)})
+    assert (mine.name, mine.pack_token_budget, mine.knapsack, mine.weights.relevance) == ("mine", 700, True, 700)
+    assert (other.knapsack, other.aliases, other.chars_per_token) == (False, ("a1", "b2"), 3.0)
+    assert profiles({}) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "must hold `profiles:`"),
+        ("profiles: []", "must hold `profiles:`"),
+        ("profiles: {}", "must hold `profiles:`"),
+        ("profiles: {mine: 3}", "must have"),
+        ("profiles: {mine: {context_window: 1}}", "must have"),
+        (f"profiles:\n  mine: {PROFILE}, budget: 1}}", "nothing else"),
+        (f"profiles:\n  mine: {PROFILE}, packer: best}}", "knapsack or layers"),
+        (f"profiles:\n  mine: {PROFILE}, packer: [layers]}}", "knapsack or layers"),
+        (f"profiles:\n  mine: {PROFILE}, aliases: [3]}}", "text"),
+        (f"profiles:\n  mine: {PROFILE}, aliases: ['two words']}}", "a-z and 0-9"),
+        (f"profiles:\n  3: {PROFILE}}}", "text"),
+        (f"profiles:\n  My-Model: {PROFILE}}}", "a-z and 0-9"),
+        (f"profiles:\n  generic: {PROFILE}}}", "no other profile"),
+        (f"profiles:\n  mine: {PROFILE}}}\n  mine: {PROFILE}}}", "line 3"),
+        (f"profiles:\n  mine: {PROFILE}}}\n  other: {PROFILE}, aliases: [mine]}}", "two profiles"),
+        (f"profiles:\n  mine: {PROFILE}}}".replace("8000", "true"), "context_window must be a whole number"),
+        (f"profiles:\n  mine: {PROFILE}}}".replace("8000", "8000.5"), "context_window must be a whole number"),
+        (f"profiles:\n  mine: {PROFILE}}}".replace("8000", "600"), "no more than"),
+        (f"profiles:\n  mine: {PROFILE}}}".replace("700", "299"), "300 or more"),
+        (f"profiles:\n  mine: {PROFILE}}}".replace("700", "'700'"), "pack_token_budget must be a whole number"),
+        (f"profiles:\n  mine: {PROFILE}}}".replace("token: 3", "token: .nan"), "1 to 16"),
+        (f"profiles:\n  mine: {PROFILE}}}".replace("token: 3", "token: three"), "chars_per_token must be a number"),
+        (f"profiles:\n  mine: {PROFILE}}}".replace(".7,", ".6,"), "add up to 1"),
+        (f"profiles:\n  mine: {PROFILE}}}".replace(".7,", ".7005,"), "thousandths"),
+        (f"profiles:\n  mine: {PROFILE}}}".replace(".7,", ".inf,"), "thousandths"),
+        (f"profiles:\n  mine: {PROFILE}}}".replace(".7,", ".nan,"), "thousandths"),
+        (f"profiles:\n  mine: {PROFILE}}}".replace("trust: .1", "faith: .1"), "weights must have"),
+    ],
+)
+def test_a_profile_that_is_wrong_is_one_error_that_names_it(tmp_path: Path, text: str, told: str) -> None:
+    file = tmp_path / "profiles.yaml"
+    file.write_text(text)
+    with pytest.raises(InvalidInput) as caught:
+        profiles({"MN_CONTEXT_PROFILES_FILE": str(file)})
+    assert told in caught.value.message
+    assert caught.value.message.startswith(f"MN_CONTEXT_PROFILES_FILE {file}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mn.context.memory.v1 import memory_pb2
 from mn.context.working.v1 import invocation_pb2, working_memory_pb2
 from mn_contract.canonical import encoded
 from mn_contract.errors import InvalidInput, NeedsPartition
@@ -13,7 +14,10 @@ from mn_engine.wire.codecs import CODECS
 from mn_engine.wire.errors import detail_json, status_of
 from mn_engine.wire.runs import decode_state
 
-METHODS = working_memory_pb2.DESCRIPTOR.services_by_name["WorkingMemory"].methods_by_name
+METHODS = {
+    **working_memory_pb2.DESCRIPTOR.services_by_name["WorkingMemory"].methods_by_name,
+    **memory_pb2.DESCRIPTOR.services_by_name["Memory"].methods_by_name,
+}
 
 
 def test_every_method_has_an_operation_and_a_codec() -> None:

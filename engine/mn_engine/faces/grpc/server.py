@@ -73,14 +73,13 @@ class GrpcServer:
         self._set_health(health_pb2.HealthCheckResponse.SERVING)
 
     def stop(self, grace_seconds: float) -> None:
-        """Refuses new calls, ends watches, lets the others finish for `grace_seconds`, and closes the engine."""
+        """Refuses new calls, ends watches, and lets the others finish for `grace_seconds`. The engine is its owner's to
+        close."""
         self._health.enter_graceful_shutdown()
         stopping = self._server.stop(grace_seconds)
         if self._engine is not None:
             self._engine.watchers.close()
         stopping.wait(grace_seconds + 1)
-        if self._engine is not None:
-            self._engine.close()
         self._lanes.shutdown()
         self._uploads.shutdown()
         _log.info("stopped")
