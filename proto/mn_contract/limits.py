@@ -139,6 +139,8 @@ SERVER_CALLS_MAX: Final = 1024
 
 HTTP_BODY_BYTES_MAX: Final = 1 * MIB
 """A request's body, over HTTP and MCP."""
+HTTP_HEAD_BYTES_MAX: Final = 256 * KIB
+"""A request's line and headers together, so also its query; what is longer is sent as a body."""
 HTTP_PARAMETERS_MAX: Final = 1024
 """Query parameters of one request."""
 HTTP_CONNECTIONS_MAX: Final = 2048
@@ -189,6 +191,7 @@ _RELATIONS: Final = {
     * (FOCUS_BYTES_MAX + CURSOR_BYTES_MAX + DECISION_LIST_MAX * (2 * LABEL_BYTES_MAX + CLAIM_BYTES_MAX))
     + REQUIRED_NAMED_MAX * 3 * ID_BYTES_MAX
     <= HTTP_BODY_BYTES_MAX,
+    "the longest task fits a query, however it is percent-encoded": 3 * FOCUS_BYTES_MAX <= HTTP_HEAD_BYTES_MAX * 3 // 4,
     "every tool call that a server works on can be accepted": TOOL_THREADS <= TOOL_CALLS_MAX // 2,
     "a caller that does not say waits no longer than one that does": TIMEOUT_MS_DEFAULT <= TIMEOUT_MS_MAX,
     "a full error detail is larger than a compact one": ERROR_DETAIL_BYTES_DEFAULT < ERROR_DETAIL_BYTES_MAX,

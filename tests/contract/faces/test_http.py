@@ -7,7 +7,10 @@ import json
 import socket
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import closing
+from http.client import HTTPConnection
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 import pytest
@@ -251,13 +254,24 @@ def test_the_largest_call_fits_a_body_and_what_is_larger_is_refused(client: http
     assert engine.store.run(RUN_KEY) == before
 
 
+def test_the_longest_task_fits_a_query_and_a_longer_one_is_refused(server: HttpServer) -> None:
+    for task, status in (("é" * (FOCUS_BYTES_MAX // 2), 200), (":" * (FOCUS_BYTES_MAX + 1), 422)):
+        with closing(HTTPConnection("127.0.0.1", server.port, timeout=WAIT)) as connection:  # httpx takes shorter ones
+            connection.request("GET", f"/v1/context?{urlencode({'task': task})}", headers=dict(HEADERS))
+            answer = connection.getresponse()
+            assert (answer.status, json.loads(answer.read()).get("field")) == (
+                status,
+                "task" if status == 422 else None,
+            )
+
+
 def test_a_body_that_does_not_come_is_not_waited_for(server: HttpServer) -> None:
     scope = "".join(f"{name}: {value}\r\n" for name, value in {**HEADERS, **JSON, "mn-timeout-ms": "200"}.items())
     with socket.create_connection(("127.0.0.1", server.port), timeout=WAIT) as connection:
         connection.sendall(
             f"POST /v1/context HTTP/1.1\r\nhost: 127.0.0.1\r\n{scope}content-length: 9\r\n\r\n{{".encode()
         )
-        answer = connection.recv(65_536)
+        answer = b"".join(iter(lambda: connection.recv(65_536), b""))
     assert answer.startswith(b"HTTP/1.1 429"), answer
     assert b'"budget":"deadline"' in answer
 

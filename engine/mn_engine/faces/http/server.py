@@ -15,7 +15,7 @@ import uvicorn
 
 from mn_contract.addresses import Address
 from mn_contract.errors import DependencyUnavailable
-from mn_contract.limits import HTTP_CONNECTIONS_MAX
+from mn_contract.limits import HTTP_CONNECTIONS_MAX, HTTP_HEAD_BYTES_MAX
 from mn_engine.domain.failures import place_of
 from mn_engine.faces.asking import ToolCalls
 from mn_engine.faces.gate import Gate
@@ -47,6 +47,7 @@ class HttpServer:
             access_log=False,
             server_header=False,
             proxy_headers=False,
+            h11_max_incomplete_event_size=HTTP_HEAD_BYTES_MAX,
             limit_concurrency=HTTP_CONNECTIONS_MAX,
         )
         self._server = uvicorn.Server(config)
