@@ -23,7 +23,7 @@ _STOP_SECONDS: Final = 60.0
 def served(record: Path) -> Iterator[str]:
     """Our server over `record`; the address of its HTTP face."""
     arguments = ["mn_engine.cli", "serve", "--address", "127.0.0.1:0", "--http", "127.0.0.1:0", "--store", str(record)]
-    with _started([*arguments, "--log-level", "info"], "listening for HTTP on ", until="serving") as address:
+    with _started([*arguments, "--log-level", "info"], "listening for HTTP on ", until=" serving") as address:
         yield address
 
 
@@ -45,7 +45,7 @@ def _started(arguments: list[str], marked: str, *, until: str) -> Iterator[str]:
         for line in process.stderr:
             if marked in line:
                 port = line.split(marked)[1].split()[0]
-            if port and until in line.split(" ", maxsplit=4)[-1]:
+            if port and until in line:
                 break
         else:
             raise DependencyUnavailable(f"{arguments[0]} did not start", dependency=arguments[0])
