@@ -21,7 +21,8 @@ from mn_sdk.context_session.observation import KINDS, STANCES, read_time
 from mn_sdk.scope import SessionScope
 from mn_sdk.transport.embedded import EmbeddedTransport
 
-_PRINCIPAL: Final = "benchmark"
+JOB: Final = "benchmark"
+PRINCIPAL: Final = "benchmark"
 _EVENT_CARDS: Final = 256
 
 
@@ -34,7 +35,7 @@ class Membrane:
 
     def __init__(self, documents: Sequence[Document], *, root: Path | None = None, run_id: str = "run") -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="membrane-benchmark-") if root is None else None
-        scope = SessionScope(job_id="benchmark", run_id=run_id, principal=_PRINCIPAL)
+        scope = SessionScope(job_id=JOB, run_id=run_id, principal=PRINCIPAL)
         self.client = WorkingMemoryClient(EmbeddedTransport(self._folder.name if self._folder else str(root), scope))
         self._cards: list[tuple[str, ...]] = []
         """The ids of each document's cards."""

@@ -29,14 +29,17 @@ import httpx
 import numpy as np
 
 from mn.context.working.v1 import artifact_pb2, card_pb2
-from mn_benchmark.grown import READER, questions, record, sentences, texts_of
+from mn_benchmark.grown import questions, sentences, texts_of
+from mn_benchmark.membrane import JOB, PRINCIPAL, Membrane
 from mn_benchmark.report import ALL, OURS, Sample
 from mn_benchmark.served import empty, served
 from mn_benchmark.suites.asked import Asked
+from mn_benchmark.systems import Document
 from mn_contract.errors import InvalidInput, NotFound
 from mn_engine.bootstrap import RECORD_NAME, engine_over
 from mn_engine.domain.packets import Decision
 from mn_engine.domain.packs import PackRequest
+from mn_engine.domain.scope import Scope
 from mn_engine.service.engine import Call
 from mn_engine.service.packs import get_context
 from mn_engine.store.duckdb import DuckDBStore
@@ -47,6 +50,7 @@ from mn_sdk.scope import SessionScope
 from mn_sdk.transport.embedded import EmbeddedTransport
 
 _SETTINGS: Final = {"cards": 10_000, "requests": 60, "rounds": 5, "clients": 200, "seconds": 60}
+_RUN: Final = "faces"
 _MODEL: Final = "claude"
 _PATIENCE_SECONDS: Final = 120.0
 """How long a client waits for an answer: two cores serve two hundred of them."""
@@ -64,12 +68,10 @@ def run(asked: Asked) -> Iterator[Sample]:
         root, copied = Path(folder) / "served", Path(folder) / "copied"
         root.mkdir()
         asked.progress(f"faces: recording {settings['cards']:,} cards")
-        engine = engine_over(DuckDBStore(root / RECORD_NAME))
-        try:
-            texts = texts_of(some, settings["cards"], asked.seed)
-            record(engine.store, texts, settings["cards"], engine.embedder(), asked.seed)
-        finally:
-            engine.close()
+        texts = texts_of(some, settings["cards"], asked.seed)
+        documents = [Document(text=text, charged=text) for text in itertools.islice(texts, settings["cards"])]
+        with Membrane(documents, root=root, run_id=_RUN):
+            pass
         for number in range(settings["clients"]):
             _mark(root, number)
         shutil.copytree(root, copied)
@@ -97,8 +99,8 @@ def read_settings(given: Mapping[str, Any]) -> dict[str, int]:
     return settings
 
 
-def _scope(principal: str, roles: Sequence[str] = ()) -> SessionScope:
-    return SessionScope(job_id=READER.job_id, run_id=READER.run_id, principal=principal, roles=roles)
+def _scope(principal: str) -> SessionScope:
+    return SessionScope(job_id=JOB, run_id=_RUN, principal=principal)
 
 
 def _mark(root: Path, number: int) -> None:
@@ -118,13 +120,14 @@ def _latencies(
     address: str, root: Path, tasks: Sequence[str], settings: Mapping[str, int], progress: Callable[[str], None]
 ) -> Iterator[Sample]:
     engine = engine_over(DuckDBStore(root / RECORD_NAME))
+    reader = Scope(job_id=JOB, run_id=_RUN, principal=PRINCIPAL)
 
     def in_process(task: str) -> None:
         request = PackRequest(decision=Decision(focus=task), model=_MODEL)
-        written(envelope(get_context(engine, READER, Call(), request=request)))
+        written(envelope(get_context(engine, reader, Call(), request=request)))
 
     with empty() as nothing, httpx.Client(timeout=_PATIENCE_SECONDS) as client:
-        headers = _scope(READER.principal, tuple(READER.roles)).headers()
+        headers = _scope(PRINCIPAL).headers()
 
         def over_http(task: str) -> None:
             arguments = {"task": task, "model": _MODEL}
