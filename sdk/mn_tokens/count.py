@@ -6,20 +6,18 @@ import functools
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from mn_tokens import encodings
 from mn_tokens.families import Family, family_of
 from mn_tokens.memo import Memo
-from mn_tokens.reading import SHAPES, Shape
+from mn_tokens.reading import SHAPES, Api, Shape
 from mn_tokens.reading.json_values import frozen, frozen_group
 from mn_tokens.reading.shape import Item
 from mn_tokens.reading.walk import groups_of, items_of, read_group
 from mn_tokens.rules import Rules, Tokens
 from mn_tokens.sums import Group, Sum, summed
 from mn_tokens.values import Count, Kind, Part
-
-Api = Literal["chat", "responses", "anthropic", "gemini", "converse"]
 
 _HOSTS: Final = ("system", "developer")
 """Roles of the message that tools are shown in."""

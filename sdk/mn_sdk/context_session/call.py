@@ -17,6 +17,8 @@ from mn_sdk.arguments import read_flag
 from mn_sdk.context_session.histories import check_history
 from mn_sdk.context_session.steering import DROPPED, PRIVATE, REFUSED, STEERING
 from mn_tokens import check_request
+from mn_tokens.reading.chat import is_function
+from mn_tokens.reading.json_values import plain_json
 
 _OVERRIDING: Final = (
     "messages", "model", "tools", "functions", "tool_choice", "function_call", "response_format", "max_tokens",
@@ -64,9 +66,9 @@ class ModelCall:
         return ModelCall(asked={**self.asked, "max_tokens": tokens}, steering=self.steering)
 
     def arguments(self, *, timeout: float) -> dict[str, Any]:
-        """What litellm is given."""
+        """What litellm is given, for itself: it writes into what it gets."""
         kept = {name: value for name, value in self.steering.items() if name not in DROPPED}
-        return {**kept, **self.asked, "num_retries": 0, "max_retries": 0, "timeout": timeout}
+        return {**kept, **plain_json(self.asked, "request"), "num_retries": 0, "max_retries": 0, "timeout": timeout}
 
     def encoded(self) -> bytes:
         """The canonical JSON of the complete request, steering aside."""
@@ -74,15 +76,20 @@ class ModelCall:
 
 
 def read_call(arguments: Mapping[str, Any], *, response_format: Any) -> ModelCall:
-    """A call from litellm's arguments. `response_format` is what is sent for it. Raises InvalidInput."""
-    given = {name: value for name, value in arguments.items() if value is not None and not name.startswith(PRIVATE)}
+    """A call from litellm's arguments, with a copy of all that is asked: nobody changes it between count and send.
+    `response_format` is what is sent for it. Raises InvalidInput."""
+    given = {
+        name: value if name in STEERING or name == "messages" else plain_json(value, name)
+        for name, value in arguments.items()
+        if value is not None and not name.startswith(PRIVATE)
+    }
     given["messages"] = check_history(given.get("messages"))
     if response_format is not None:
         if not isinstance(response_format, Mapping):
             raise InvalidInput(
                 "response_format must be an object, or a class that has a schema", field="response_format"
             )
-        given["response_format"] = response_format
+        given["response_format"] = plain_json(response_format, "response_format")
     for name, why in REFUSED.items():
         if given.pop(name, None):  # what is off is not sent either: litellm may take even that for a wish
             raise InvalidInput(f"{name} cannot be used in a managed call: {why}", field=name)
@@ -130,10 +137,11 @@ def _check_stream(given: Mapping[str, Any]) -> None:
 
 def _check_tools(tools: Sequence[Mapping[str, Any]]) -> None:
     for index, tool in enumerate(tools):
-        if tool.get("type") == "mcp":
+        if not is_function(tool) and tool.get("type") != "custom":
             raise InvalidInput(
-                f"tools[{index}] names an MCP server, whose tools and their results would be added after the request "
-                "was counted; describe its functions instead, and call them yourself",
+                f"tools[{index}] is no function but a tool that the provider has (a search, a shell, an MCP server): "
+                "what it adds to the request cannot be counted here. Describe functions instead, and call them "
+                "yourself",
                 field=f"tools[{index}]",
             )
 

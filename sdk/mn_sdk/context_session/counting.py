@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from mn_contract.canonical import encoded
@@ -18,7 +19,7 @@ from mn_sdk.context_session.admit import Counter as CountRequest
 from mn_sdk.context_session.journal.notes import Notes
 from mn_sdk.environment import COUNTER_FACTORY, token_counter_factory
 from mn_sdk.scope import SessionScope
-from mn_tokens import Calibration, Count, Counter, Drift, ExactCounter, calibration_of
+from mn_tokens import Api, Calibration, Count, Counter, Drift, ExactCounter, Part, calibration_of
 from mn_tokens.exact import loaded
 
 _KIND: Final = "calibration"
@@ -30,23 +31,39 @@ def counting(notes: Notes, scope: SessionScope) -> Counting:
     that cannot be made."""
     kept = notes.get(_KIND, _NAME)
     calibration = Calibration() if kept is None else calibration_of(json.loads(kept))
-    return Counting(_counter(scope), _Learned(calibration, notes))
+    own = Counter()
+    return Counting(_counter(scope, own), own, _Learned(calibration, notes))
 
 
 class Counting:
-    """Counts requests, and learns. Thread-safe."""
+    """Counts requests, and learns. `own` is our counter, whichever counts. Thread-safe."""
 
-    def __init__(self, counter: CountRequest, learned: _Learned) -> None:
+    def __init__(self, counter: CountRequest, own: Counter, learned: _Learned) -> None:
         self._counter = counter
+        self._own = own
         self._learned = learned
 
     def by(self, counter: CountRequest) -> Counting:
         """What counts by another counter and shares what is learned."""
-        return Counting(counter, self._learned)
+        return Counting(counter, self._own, self._learned)
 
     def count(self, request: Mapping[str, Any], model: str) -> Count:
         """The tokens of a complete request, with the margin that the model has shown to need."""
         return self._learned.calibration.applied(self._counter(request, model), model=model)
+
+    def sent(self, count: Count, asked: Mapping[str, Any], sent: Mapping[str, Any], *, model: str, api: Api) -> Count:
+        """`count`, which is of `asked`, for what is sent in its place, a body of `api`: by as much more or less as our
+        rules tell, for a counter that knows better knows it of `asked` only. Raises InvalidInput where the body cannot
+        be counted."""
+        before, after = self._own.count(asked, model=model), self._own.count(sent, model=model, api=api)
+        apart = after.tokens - before.tokens
+        return replace(
+            count,
+            tokens=max(count.tokens + apart, 0),
+            margin=max(count.margin + after.margin - before.margin, 0),
+            exact=count.exact and not apart,
+            ledger=(*count.ledger, Part("what litellm changes", apart)) if apart else count.ledger,
+        )
 
     def forget(self, model: str) -> None:
         """Forgets what was learned of a model, here and in what is kept. Raises InvalidInput where none is named."""
@@ -89,14 +106,15 @@ class _Learned:
         self._notes.put(_KIND, _NAME, encoded(self.calibration.document()))
 
 
-def _counter(scope: SessionScope) -> CountRequest:
+def _counter(scope: SessionScope, own: Counter) -> CountRequest:
     factory = token_counter_factory()
-    counter: Counter | ExactCounter = Counter()
+    counter: Counter | ExactCounter = own
     if factory is not None:
         counter = ExactCounter(
             counter=loaded(factory, COUNTER_FACTORY),
             scope={"job_id": scope.job_id, "run_id": scope.run_id},
             principal=scope.principal,
             name=factory,
+            own=own,
         )
     return lambda request, model: counter.count(request, model=model)

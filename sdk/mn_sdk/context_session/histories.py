@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from mn_contract.errors import InvalidInput
+from mn_tokens.reading.json_values import plain_json
 
 ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool"})
 INSTRUCTING: Final = frozenset({"system", "developer"})
@@ -46,18 +47,19 @@ def _plain(message: Any, index: int) -> dict[str, Any]:
         message = message.model_dump(mode="json", exclude_none=True)
     if not isinstance(message, Mapping):
         raise InvalidInput(f"{field} must be an object", field=field)
-    role = message.get("role")
+    plain: dict[str, Any] = plain_json(dict(message), field)
+    role = plain.get("role")
     if not isinstance(role, str) or role not in ROLES:
         raise InvalidInput(f"{field}.role must be one of {', '.join(sorted(ROLES))}", field=field)
-    if message.get("function_call"):
+    if plain.get("function_call"):
         raise InvalidInput(f"{field}: function_call is the old form; use tool_calls", field=field)
-    _check_content(message, field)
-    name = message.get("name")
+    _check_content(plain, field)
+    name = plain.get("name")
     if name is not None and not (isinstance(name, str) and _NAME.fullmatch(name)):
         raise InvalidInput(
             f"{field}.name must be 1-64 characters without white space and <|\\/>", field=f"{field}.name"
         )
-    return dict(message)
+    return plain
 
 
 def _check_content(message: Message, field: str) -> None:

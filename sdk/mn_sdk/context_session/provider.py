@@ -12,7 +12,7 @@ import json
 import os
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from mn_contract.canonical import encoded
 from mn_contract.errors import InvalidInput
 from mn_sdk.context_session.outcome import Answered, Outcome, Unknown, Unusable, judge
 from mn_sdk.context_session.steering import SETTINGS
-from mn_sdk.context_session.wiretap import Exchange, recording
+from mn_sdk.context_session.wiretap import Check, Exchange, recording
 
 _REMARKS: Final = (
     ("message", r"Items? .* `ReadOnly` qualifier"),
@@ -77,6 +77,24 @@ def check_settings() -> None:
             )
 
 
+def check_taken(model: str, names: Iterable[str]) -> None:
+    """Raises InvalidInput where the model's provider takes no argument of one of these names, as far as litellm knows:
+    it would refuse the call, or write functions into the prompt after that was counted."""
+    litellm = load()
+    try:
+        name, provider, *_ = litellm.get_llm_provider(model)
+    except litellm.exceptions.BadRequestError:  # litellm says so itself when it is asked to send
+        return
+    taken = litellm.get_supported_openai_params(name, provider)
+    for wanted in names:
+        if taken is not None and wanted not in taken:
+            raise InvalidInput(
+                f"{provider} takes no {wanted} for {name}, as litellm knows it; leave it out, or name another model "
+                "(for functions with Ollama: ollama_chat/...)",
+                field=wanted,
+            )
+
+
 def check_model(model: str, field: str) -> None:
     """Raises InvalidInput where litellm knows no provider of this model, or the provider's key is not set. Sends
     nothing."""
@@ -94,13 +112,13 @@ def check_model(model: str, field: str) -> None:
         raise InvalidInput(f"{field} {model} needs {' and '.join(missing)} in the environment", field=field)
 
 
-def send(arguments: Mapping[str, Any]) -> Outcome | Flowing:
-    """Sends a request once, and says what became of it within `arguments["timeout"]` seconds; of a stream, once it has
-    been read. Never raises for what happened after it was sent."""
+def send(arguments: Mapping[str, Any], check: Check | None = None) -> Outcome | Flowing:
+    """Sends a request once, if `check` lets it leave, and says what became of it within `arguments["timeout"]` seconds;
+    of a stream, once it has been read. Never raises for what happened after it was sent."""
     from mn_sdk.context_session import interception
 
     load()
-    exchange = Exchange(arguments["timeout"])
+    exchange = Exchange(arguments["timeout"], check)
     try:
         with recording(exchange):
             response = interception.original_completion(**asking_usage(arguments), logger_fn=exchange.on_log)
@@ -109,14 +127,14 @@ def send(arguments: Mapping[str, Any]) -> Outcome | Flowing:
         return _judged(error, exchange)
 
 
-async def asend(arguments: Mapping[str, Any]) -> Outcome | Flowing:
+async def asend(arguments: Mapping[str, Any], check: Check | None = None) -> Outcome | Flowing:
     """As `send`, without blocking the loop."""
     import asyncio  # litellm has loaded it
 
     from mn_sdk.context_session import interception
 
     load()
-    exchange = Exchange(arguments["timeout"])
+    exchange = Exchange(arguments["timeout"], check)
     try:
         with recording(exchange):
             async with asyncio.timeout(exchange.left):

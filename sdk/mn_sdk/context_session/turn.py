@@ -144,7 +144,7 @@ class Turn:
             if isinstance(step, Settled):
                 return self._answer(step, asynchronous=False)
             with unmanaged():
-                outcome = provider.send(step.arguments)
+                outcome = provider.send(step.arguments, step.leaving.check)
             if isinstance(outcome, provider.Flowing):
                 return self._flowing(step, outcome, held, asynchronous=False)
             return self._answer(self._settle(step, outcome), asynchronous=False)
@@ -156,7 +156,7 @@ class Turn:
             if isinstance(step, Settled):
                 return self._answer(step, asynchronous=True)
             with unmanaged():
-                outcome = await provider.asend(step.arguments)
+                outcome = await provider.asend(step.arguments, step.leaving.check)
             if isinstance(outcome, provider.Flowing):
                 return self._flowing(step, outcome, held, asynchronous=True)
             return self._answer(await in_thread(self._settle, step, outcome), asynchronous=True)
@@ -246,4 +246,8 @@ def read_arguments(arguments: Mapping[str, Any]) -> ModelCall:
     if not isinstance(arguments, Mapping):
         raise InvalidInput("a call is its arguments by name: model, messages and more", field="request")
     provider.check_settings()
-    return read_call(arguments, response_format=provider.response_schema(arguments.get("response_format")))
+    call = read_call(arguments, response_format=provider.response_schema(arguments.get("response_format")))
+    functions = [name for name in ("tools", "functions") if call.asked.get(name)]
+    if functions:
+        provider.check_taken(call.model, functions)
+    return call
