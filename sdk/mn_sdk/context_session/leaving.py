@@ -1,9 +1,9 @@
 """What leaves is what was admitted (invariants 2, 11, 12): the provider's request, read before a byte of it is sent.
 
 litellm writes a request in its provider's form, and where the provider lacks something it adds text of its own: a tool
-in place of a schema, a message that asks for a tool, a prompt before the caller's. A request that is not simply what was
-counted is counted again as what it is; where it does not fit, or the caller's instructions are not in it as they were
-written, it is not sent.
+in place of a schema, a message that asks for a tool, a prompt before the caller's. A request that is not simply what
+was counted is counted again as what it is; where it does not fit, or the caller's instructions are not in it as they
+were written, it is not sent.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class Leaving:
         shown = [text[:_SHOWN_CHARACTERS_MAX] for text in added]
         return UnmanagedCall(
             f"litellm changes this request for {self.model}, so it was not sent: {why}. It adds {shown!r}. Leave out "
-            "what the model does not take by itself (response_format, reasoning_effort, tool_choice, empty texts), make "
-            "the request smaller, or give it more room",
+            "what the model does not take by itself (response_format, reasoning_effort, tool_choice, empty texts), "
+            "make the request smaller, or give it more room",
             added=shown,
             tokens=self.count.upper,
             input_budget=self.input_budget,

@@ -90,7 +90,11 @@ class Turn:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            if self._stream is not None and not self._stream.asynchronous:
+            if self._stream is not None and self._stream.asynchronous:
+                self._stream.give_up(
+                    "because a turn without `async with` cannot read the rest of litellm.acompletion's"
+                )
+            elif self._stream is not None:
                 self._finish(self._stream, error)
         finally:
             self._leave(kind)
