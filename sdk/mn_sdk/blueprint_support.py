@@ -20,6 +20,7 @@ from mn_contract.names import check_label
 from mn_sdk.arguments import read_folder, read_path
 from mn_sdk.context_session import ContextPolicy, ContextSession, available_text_bytes
 from mn_sdk.environment import model_settings
+from mn_sdk.scope import SessionScope
 
 _ASKED: Final = ("system", "request", "schema")
 _UNNAMED: Final = "unnamed"
@@ -88,12 +89,16 @@ def json_decision_capacity(
     policy: ContextPolicy,
     schema_name: str,
     model: str | None = None,
+    context_root: str | Path | None = None,
+    context_scope: Mapping[str, str] | None = None,
+    principal: str | None = None,
 ) -> int:
     """How many UTF-8 bytes of further text `request` may carry in a durable_json_decision, whatever the text says, but
     for control characters that JSON writes as `\\u00..`.
 
     What the record requires (constraints, open obligations) shares the room and is not subtracted: nothing is read
-    here. `model` is the one that MN_LLM_MODEL names.
+    here. `model` is the one that MN_LLM_MODEL names. It is counted as a session does; with `context_root`,
+    `context_scope` and `principal` also by what was learned there. Raises InvalidInput.
     """
     from mn_sdk.context_session.assemble import Recalled, read_form
     from mn_sdk.context_session.documents import COVERAGE_WIDEST
@@ -105,7 +110,11 @@ def json_decision_capacity(
         "messages": form.messages(Recalled(coverage=COVERAGE_WIDEST)),
         "response_format": _format(schema, schema_name),
     }
-    return available_text_bytes(policy, model=named, request=counted)
+    if context_root is None:
+        return available_text_bytes(policy, model=named, request=counted)
+    job_id, run_id = _scope(context_scope)
+    scope = SessionScope(job_id=job_id, run_id=run_id, principal=principal or "")
+    return available_text_bytes(policy, model=named, request=counted, root=context_root, scope=scope)
 
 
 def _asked(system: str, request: Mapping[str, Any], schema: Mapping[str, Any], schema_name: str) -> dict[str, Any]:
@@ -168,7 +177,7 @@ def _no_json(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON")
 
 
-def _scope(scope: Mapping[str, str]) -> tuple[str, str]:
+def _scope(scope: Any) -> tuple[str, str]:
     if not isinstance(scope, Mapping) or scope.keys() != {"job_id", "run_id"}:
         raise InvalidInput("context_scope must have job_id and run_id, and nothing else", field="context_scope")
     return scope["job_id"], scope["run_id"]

@@ -195,6 +195,7 @@ class Dispatcher:
         self, turning: Turning, call: ModelCall, form: Form, asked: dict[str, packet_pb2.CompileRequest]
     ) -> Admission:
         """The admission of a call; `asked` gets the request of each packet, by its digest."""
+        self.counting.refresh()
         required = tuple(card for ref in turning.required_refs for card in self.recorder.cards_of(ref))
         rotation = self.journal.cursor(turning.rotation) if turning.rotation else None
 

@@ -419,7 +419,7 @@ class ContextSession:
             recorder=self._recorder,
             policy=self.policy,
             lifetime=self._lifetime,
-            counting=counting(self.journal.notes, self._scope),
+            counting=counting(self.journal.notes, self._scope, self._lifetime),
             scope=self._scope,
             closing=self._closing,
         )
