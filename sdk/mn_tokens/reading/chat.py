@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from mn_contract.errors import InvalidInput
-from mn_tokens.reading.json_values import as_text, is_list, listed, mapping, text
+from mn_tokens.reading.json_values import as_text, is_list, listed, mapping, text, word
 from mn_tokens.reading.shape import UNREAD, Item, Shape, beside, thinks
 from mn_tokens.request import Block, Call, Choice, Envelope, Message, Mode, Result, Schema, Strange, Text, Tool
 
@@ -180,7 +180,7 @@ def _choice(rest: Mapping[str, Any], tools: Sequence[Tool], strange: list[Strang
 
 def format_of(wanted: Any, path: str, strange: list[Strange]) -> Schema | None:
     """The form that is asked for, what is not known of it added to `strange`."""
-    if not isinstance(wanted, Mapping) or wanted.get("type") not in _FORMATS:
+    if not isinstance(wanted, Mapping) or word(wanted, "type", path) not in _FORMATS:
         strange += [Strange(path, as_text(wanted))] if wanted else ()
         return None
     strange += beside(wanted, {"type", "json_schema"}, path)

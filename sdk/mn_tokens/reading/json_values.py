@@ -102,6 +102,14 @@ def mapping(value: Any, field: str, what: str = "an object") -> Mapping[str, Any
     return value
 
 
+def word(holder: Mapping[str, Any], key: str, field: str) -> str | None:
+    """What a key such as `type` says. Raises InvalidInput for what is neither text nor left out."""
+    value = holder.get(key)
+    if value is not None and not isinstance(value, str):
+        raise InvalidInput(f"{field}.{key} must be text", field=f"{field}.{key}")
+    return value
+
+
 def listed(value: Any, field: str) -> Sequence[Any]:
     """A list; nothing is an empty one. Raises InvalidInput for anything else."""
     if value is None:
