@@ -132,7 +132,7 @@ class Turn:
         if kind is None and not self._taken:
             import logging
 
-            why = "calls by other clients are not managed"
+            why = "calls by other clients, or from threads that were there before, are not managed"
             if self._refused:
                 why = f"its call was refused ({self._refused}), and the error did not leave the turn"
             logging.getLogger("mn_sdk.context_session").warning(
