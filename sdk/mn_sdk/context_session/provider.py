@@ -12,7 +12,7 @@ import json
 import os
 import threading
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any, Final
 
@@ -31,6 +31,9 @@ _REMARKS: Final = (
 
 _lock: Final = threading.Lock()
 _loaded: ModuleType | None = None
+_hushing = 0
+_filters: Final[list[Any]] = []
+"""The entries of `warnings.filters` that are ours."""
 
 
 def load() -> ModuleType:
@@ -39,13 +42,14 @@ def load() -> ModuleType:
     with _lock:
         if _loaded is None:
             _loaded = _imported()
-        _hush()
         return _loaded
 
 
 def _imported() -> ModuleType:
-    # Without this litellm fetches its price table over the network when it is imported.
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    # Without these litellm fetches tables of its own over the network: prices when it is imported, headers when Claude
+    # is called.
+    for name in ("LITELLM_LOCAL_MODEL_COST_MAP", "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS"):
+        os.environ.setdefault(name, "True")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import litellm
@@ -56,14 +60,26 @@ def _imported() -> ModuleType:
     return litellm
 
 
-def _hush() -> None:
-    # Asked for anew before each use, because litellm builds its classes late, and test runners and others put the
-    # filters back in between. An entry that is there already is only moved to the front, so nothing grows.
-    for kind, pattern in _REMARKS:
-        if kind == "message":
-            warnings.filterwarnings("ignore", message=pattern)
-        else:
-            warnings.filterwarnings("ignore", module=pattern)
+@contextlib.contextmanager
+def _hushed() -> Iterator[None]:
+    """Without litellm's remarks on itself, for as long as anybody is in here; the program's own filters stay."""
+    global _hushing
+    with _lock:
+        _hushing += 1
+        for kind, pattern in _REMARKS:  # each time, for test runners and others put the filters back in between
+            warnings.filterwarnings("ignore", **{kind: pattern})  # type: ignore[arg-type]
+            entry = warnings.filters[0]
+            if entry not in _filters:
+                _filters.append(entry)
+    try:
+        yield
+    finally:
+        with _lock:
+            _hushing -= 1
+            if not _hushing:
+                while _filters:
+                    with contextlib.suppress(ValueError):  # somebody has put them back meanwhile
+                        warnings.filters.remove(_filters.pop())  # type: ignore[attr-defined]
 
 
 def check_settings() -> None:
@@ -120,7 +136,7 @@ def send(arguments: Mapping[str, Any], check: Check | None = None) -> Outcome | 
     load()
     exchange = Exchange(arguments["timeout"], check)
     try:
-        with recording(exchange):
+        with _hushed(), recording(exchange):
             response = interception.original_completion(**asking_usage(arguments), logger_fn=exchange.on_log)
         return _received(response, exchange, arguments)
     except BaseException as error:  # noqa: BLE001 - an interrupt, too, leaves a call whose outcome must be journaled
@@ -136,7 +152,7 @@ async def asend(arguments: Mapping[str, Any], check: Check | None = None) -> Out
     load()
     exchange = Exchange(arguments["timeout"], check)
     try:
-        with recording(exchange):
+        with _hushed(), recording(exchange):
             async with asyncio.timeout(exchange.left):
                 response = await interception.original_acompletion(**asking_usage(arguments), logger_fn=exchange.on_log)
         return _received(response, exchange, arguments)
@@ -160,14 +176,14 @@ class Flowing:
 
     def read(self) -> Any:
         """See Flow."""
-        with recording(self._exchange):
+        with _hushed(), recording(self._exchange):
             return next(chunk for chunk in self._stream if self._shown(chunk))
 
     async def aread(self) -> Any:
         """See Flow."""
         import asyncio  # litellm has loaded it
 
-        with recording(self._exchange):
+        with _hushed(), recording(self._exchange):
             async with asyncio.timeout(self._exchange.left):
                 while not self._shown(chunk := await anext(self._stream)):
                     pass
@@ -249,7 +265,8 @@ def restore(stored: bytes) -> Any:
     document = _parsed(stored)
     _message_of(document)
     try:
-        return litellm.ModelResponse(**document)
+        with _hushed():
+            return litellm.ModelResponse(**document)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise InvalidInput("the response is no chat completion that litellm can read", field="response") from error
 
@@ -301,10 +318,22 @@ def usage_of(stored: bytes) -> dict[str, int]:
 def answered(response: Any, exchange: Exchange) -> Outcome:
     """A whole answer: usable where it is a chat completion."""
     try:
+        _check_said(exchange.body)
         return Answered(stored_form(response), response)
     except InvalidInput as error:
         seen = exchange.body
         return Unusable(repr(response).encode("utf-8", "backslashreplace") if seen is None else seen, error)
+
+
+def _check_said(body: bytes | None) -> None:
+    """Raises InvalidInput where a body is a chat completion that says nothing: litellm makes a message up."""
+    try:
+        document = json.loads(body or b"null")
+    except (ValueError, RecursionError):
+        return
+    choices = document.get("choices") if isinstance(document, dict) else None
+    if isinstance(choices, list) and choices and isinstance(choices[0], dict) and choices[0].get("message") == {}:
+        raise InvalidInput("the answer's message is empty", field="response")
 
 
 def _dumped(response: Any) -> Any:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -477,3 +479,30 @@ def test_a_closed_session_starts_nothing_more(session: ContextSession, upstream:
         with pytest.raises(DependencyUnavailable, match="the session is closed"):
             act()
     assert upstream.requests == []
+
+
+def test_an_answer_that_says_nothing_is_unusable(session: ContextSession, upstream: Upstream) -> None:
+    """litellm makes a message up for it."""
+    upstream.body = b'{"choices": [{"message": {}}]}'
+    for _ in range(2):
+        with pytest.raises(UnusableResponse):
+            call(session, upstream)
+    assert len(upstream.requests) == 1
+    upstream.body = completion(None)  # a model that thought until its output was used up
+    assert call(session, upstream, "said-nothing").choices[0].message.content is None
+
+
+def test_the_programs_warning_filters_stay(session: ContextSession, upstream: Upstream) -> None:
+    before = list(warnings.filters)
+    seen: list[int] = []
+    upstream.hold = lambda: seen.append(len(warnings.filters))
+    call(session, upstream)
+    assert seen[0] > len(before)
+    assert list(warnings.filters) == before
+    asyncio.run(session.acomplete("a", messages=MESSAGES, **upstream.arguments))
+    assert list(warnings.filters) == before
+
+
+def test_litellm_fetches_nothing_of_its_own() -> None:
+    for name in ("LITELLM_LOCAL_MODEL_COST_MAP", "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS"):
+        assert os.environ[name] == "True"

@@ -236,3 +236,10 @@ def test_a_count_is_exact_only_where_its_room_is_for_rounding(model: str, exact:
     assert counted.exact is exact
     assert bool(counted.reasons) is not exact
     assert count({"messages": history[:1]}, model=model).exact
+
+
+@pytest.mark.parametrize("text", [" \n\t " * 35_000, "--=_ " * 30_000, "=" * 140_001, "0123456789 " * 14_000])
+def test_a_long_text_is_never_fewer_tokens_for_being_counted_in_slices(text: str) -> None:
+    size = encodings._load("o200k_base")
+    assert size is not None
+    assert 0 <= encodings.tokens("o200k_base", text) - size(text) <= 4
