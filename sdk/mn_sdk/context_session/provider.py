@@ -93,6 +93,7 @@ def check_settings() -> None:
             )
 
 
+@_hushed()
 def check_taken(model: str, names: Iterable[str]) -> None:
     """Raises InvalidInput where the model's provider takes no argument of one of these names, as far as litellm knows:
     it would refuse the call, or write functions into the prompt after that was counted."""
@@ -111,6 +112,7 @@ def check_taken(model: str, names: Iterable[str]) -> None:
             )
 
 
+@_hushed()
 def check_model(model: str, field: str) -> None:
     """Raises InvalidInput where litellm knows no provider of this model, or the provider's key is not set. Sends
     nothing."""
@@ -214,6 +216,7 @@ class Flowing:
         return bool(chunk.choices) or self._shows_usage
 
 
+@_hushed()
 def built(chunks: list[Any], messages: Any, exchange: Exchange) -> Outcome:
     """The answer that chunks add up to. Usage that the provider did not report is left out: litellm makes it up."""
     litellm = load()
@@ -245,6 +248,7 @@ def _received(response: Any, exchange: Exchange, arguments: Mapping[str, Any]) -
     return answered(response, exchange)
 
 
+@_hushed()
 def chunks_of(response: Any) -> list[Any]:
     """A whole response as a stream has it: one chunk."""
     from litellm.llms.base_llm.base_model_iterator import convert_model_response_to_streaming
@@ -252,6 +256,7 @@ def chunks_of(response: Any) -> list[Any]:
     return [convert_model_response_to_streaming(response)]
 
 
+@_hushed()
 def unbilled(response: Any) -> Any:
     """A copy of a whole response that says nothing was billed for it."""
     copied = response.model_copy()
@@ -259,14 +264,14 @@ def unbilled(response: Any) -> Any:
     return copied
 
 
+@_hushed()
 def restore(stored: bytes) -> Any:
     """A stored response as litellm's object. Raises InvalidInput where it is none."""
     litellm = load()
     document = _parsed(stored)
     _message_of(document)
     try:
-        with _hushed():
-            return litellm.ModelResponse(**document)
+        return litellm.ModelResponse(**document)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise InvalidInput("the response is no chat completion that litellm can read", field="response") from error
 
@@ -286,6 +291,7 @@ def stored_form(response: Any) -> bytes:
     return stored
 
 
+@_hushed()
 def response_schema(wanted: Any) -> Any:
     """`response_format` as it is sent: litellm takes classes too, and sends their JSON schema."""
     if not isinstance(wanted, type):

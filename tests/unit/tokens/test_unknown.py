@@ -285,11 +285,13 @@ def test_slices_are_the_text_and_change_no_count_where_words_begin(words: list[s
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(encodings, "_SLICE_CHARACTERS", slice_)
         patched.setattr(encodings, "_CUT_CHARACTERS", min(cut, slice_ - 1))
-        slices = list(encodings._slices(text))
+        cut_slices = list(encodings._slices(text))
+    slices = [piece for piece, _ in cut_slices]
     assert "".join(slices) == text
     assert max(map(len, slices)) <= slice_
     tokenizer = encodings._load(encodings.O200K)
     assert tokenizer is not None
     clean = all(encodings._WORD_START.match(text, sum(map(len, slices[:n]))) for n in range(1, len(slices)))
+    assert clean is not any(torn for _, torn in cut_slices)
     if clean:
         assert sum(map(tokenizer, slices)) == tokenizer(text)
