@@ -31,6 +31,10 @@ _SLACK_SECONDS: Final = 60.0
 LEFT: Final = "the reader left before the end"
 SILENT: Final = "the proxy did not say what became of it"
 """Why nobody knows."""
+TOLD: Final = ("invocation", "attempt", "tokens", "packet", "replayed")
+"""What clients are told of a call, by headers."""
+UNEXECUTED: Final = "unexecuted"
+"""Set beside it where a call has failed and nothing was executed: it may be sent again."""
 
 
 @dataclass(slots=True, kw_only=True)

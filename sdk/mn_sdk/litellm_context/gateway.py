@@ -23,7 +23,7 @@ from mn_sdk.context_session.call import ModelCall, check_sizes, read_call
 from mn_sdk.context_session.steering import ADDING, PRIVATE, REFUSED, STEERING
 from mn_sdk.context_session.threads import in_thread
 from mn_sdk.context_session.wiretap import watched
-from mn_sdk.litellm_context.calls import LEFT, SILENT, Call, Calls, begin, told_of
+from mn_sdk.litellm_context.calls import LEFT, SILENT, TOLD, UNEXECUTED, Call, Calls, begin, told_of
 from mn_sdk.litellm_context.models import Target, most, narrowest, target_of, targets_of
 from mn_sdk.litellm_context.refusals import refusal, refusing
 from mn_sdk.litellm_context.routes import ADMITTED, is_admitted
@@ -125,10 +125,10 @@ class Gateway(CustomLogger):
         traceback_str: str | None = None,
     ) -> HTTPException | None:
         """Makes durable what became of a call that failed. The client gets the provider's error where that says that
-        nothing was executed, else that nobody can tell."""
+        nothing was executed, else that nobody can tell. What the end of a stream raised is settled already."""
         call = self._calls.take(request_data)
         if call is None:
-            return None
+            return refusal(original_exception, sent=True) if isinstance(original_exception, ContextError) else None
         try:
             await in_thread(call.failed, original_exception)
         except ContextError as error:
@@ -136,6 +136,7 @@ class Gateway(CustomLogger):
         except Exception as error:
             if error is not original_exception:
                 raise
+            request_data["metadata"]["membrane"][UNEXECUTED] = True
         return None
 
     async def async_post_call_response_headers_hook(
@@ -146,19 +147,29 @@ class Gateway(CustomLogger):
         request_headers: dict[str, str] | None = None,
         litellm_call_info: dict[str, Any] | None = None,
     ) -> dict[str, str] | None:
-        """Names the call, so that its receipt can be asked for; here, too, litellm's own stream is seen."""
+        """Names the call, so that its receipt can be asked for; here, too, litellm's own stream is seen.
+
+        Clients are told here not to send again what was sent, whatever answers it: of a stream that breaks, and of what
+        other callbacks raise after the answer, this is the only place where headers are still open.
+        """
         call = self._calls.find(data)
         if call is not None:
             call.stream = response
         told = told_of(data)
         if not told:
             return None
-        return {f"x-membrane-{name}": str(value) for name, value in told.items() if name != "call" and value != ""}
+        once = not (told.get("replayed") or told.get(UNEXECUTED))
+        named = {f"x-membrane-{name}": str(told[name]) for name in TOLD if told.get(name, "") != ""}
+        return {**named, **({"x-should-retry": "false"} if once else {})}
 
     async def async_post_call_streaming_iterator_hook(
         self, user_api_key_dict: Any, response: Any, request_data: dict[str, Any]
     ) -> AsyncGenerator[Any, None]:
-        """Passes a stream on, and holds its end back until the whole of it is durable."""
+        """Passes a stream on, and holds its end back until the whole of it is durable.
+
+        Errors leave as what they are: the failure hook gives them the documented body, which the proxy would not do for
+        an HTTPException here.
+        """
         call = self._calls.take(request_data)
         if call is None:
             async for chunk in response:
@@ -176,17 +187,15 @@ class Gateway(CustomLogger):
                 else:
                     yield chunk
         except Exception as error:
-            with refusing(sent=True):
-                await in_thread(call.failed, error)
+            await in_thread(call.failed, error)
             raise
         except BaseException:
             await in_thread(call.abandoned, LEFT)
             raise
-        with refusing(sent=True):
-            if call.replayed is None:
-                await in_thread(call.streamed)
-            else:
-                ending = await in_thread(call.chunks)
+        if call.replayed is None:
+            await in_thread(call.streamed)
+        else:
+            ending = await in_thread(call.chunks)
         for chunk in ending:
             yield chunk
 

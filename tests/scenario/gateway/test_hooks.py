@@ -178,6 +178,17 @@ async def test_what_was_sent_is_not_worth_a_retry() -> None:
     assert refusal(away, sent=True).headers == {"x-should-retry": "false"}
 
 
+async def test_after_the_answer_nothing_is_worth_a_retry_either(hooks: gateway.Gateway) -> None:
+    """Whatever other callbacks raise then: the answer is paid for."""
+    data = await admitted(hooks, request())
+    await hooks.async_pre_call_deployment_hook(data, "acompletion")
+    await hooks.async_post_call_success_hook(data, KEY, answer())
+    assert await hooks.async_post_call_failure_hook(data, ValueError("a guardrail"), KEY) is None
+    headers = await hooks.async_post_call_response_headers_hook(data, KEY, None)
+    assert headers is not None
+    assert headers["x-should-retry"] == "false"
+
+
 async def test_a_stream_asks_for_its_usage_and_shows_it_to_those_who_do(hooks: gateway.Gateway) -> None:
     for shown, options in ((False, {}), (True, {"stream_options": {"include_usage": True}})):
         data = await admitted(hooks, {**request(name=f"shown-{shown}"), "stream": True, **options})
