@@ -21,7 +21,6 @@ from mn_sdk.context_session.admit import Admission, no_packet
 from mn_sdk.context_session.assemble import Form
 from mn_sdk.context_session.call import ModelCall, check_sizes, read_call
 from mn_sdk.context_session.steering import ADDING, PRIVATE, REFUSED, STEERING
-from mn_sdk.context_session.threads import in_thread
 from mn_sdk.context_session.wiretap import watched
 from mn_sdk.litellm_context.calls import LEFT, SILENT, TOLD, UNEXECUTED, Call, Calls, begin, told_of
 from mn_sdk.litellm_context.models import Target, most, narrowest, target_of, targets_of
@@ -30,6 +29,7 @@ from mn_sdk.litellm_context.routes import ADMITTED, is_admitted
 from mn_sdk.litellm_context.scopes import read_scope, read_wish
 from mn_sdk.litellm_context.sessions import Sessions
 from mn_sdk.litellm_context.settings import Settings
+from mn_sdk.litellm_context.workers import Workers
 from mn_tokens import check_request
 
 _PROXYS: Final = frozenset({
@@ -50,6 +50,11 @@ _ONE_SEND: Final[Mapping[str, Any]] = {
 }
 """What the proxy is told of a call for a run. The journal replays; a cache beside it would hide calls."""
 
+THREADS: Final = 32
+"""Of each kind of work. Counting needs no engine; and what was paid for does not stand in line behind what begins."""
+WAITING_MAX: Final = 96
+"""Requests for runs that may wait for a thread. One lasts at most as long as a call to an engine that hangs."""
+
 
 class Gateway(CustomLogger):
     """The callback. One a process."""
@@ -66,6 +71,9 @@ class Gateway(CustomLogger):
         self._settings = settings
         self._sessions = Sessions(settings.root)
         self._calls = Calls()
+        self._counting = Workers("counting", THREADS)
+        self._beginning = Workers("the record", THREADS, waiting_max=WAITING_MAX)
+        self._settling = Workers("settling", THREADS)
 
     async def async_pre_call_hook(
         self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str
@@ -78,13 +86,13 @@ class Gateway(CustomLogger):
                 if wished is not None:
                     raise InvalidInput("only a chat completion can be made for a run", field="metadata.membrane")
                 return data
-            targets = await in_thread(self._targets, data, user_api_key_dict)
+            targets = await self._counting.run(self._targets, data, user_api_key_dict)
             if wished is None:
-                await in_thread(_admit, data, targets)
+                await self._counting.run(_admit, data, targets)
                 return data
-            call = await in_thread(self._begin, wished, data, targets, user_api_key_dict, undo=Call.withdraw)
+            call = await self._beginning.run(self._begin, wished, data, targets, user_api_key_dict, undo=Call.withdraw)
             for forgotten in self._calls.add(call):
-                await in_thread(forgotten.abandoned, SILENT)
+                await self._settling.run(forgotten.abandoned, SILENT)
         data["metadata"]["membrane"] = call.told()
         data.update(call.arguments(), **_ONE_SEND)
         return data
@@ -99,7 +107,7 @@ class Gateway(CustomLogger):
             call = self._calls.find(kwargs)
             if call is None or call.replayed is None:
                 target = target_of(str(kwargs.get("model")), kwargs.get("model_info") or {}, self._settings.policy)
-                await in_thread(_admit, kwargs, [target])
+                await self._counting.run(_admit, kwargs, [target])
             return None if call is None else call.sending(kwargs)
 
     def log_pre_api_call(self, model: Any, messages: Any, kwargs: Any) -> None:
@@ -114,7 +122,7 @@ class Gateway(CustomLogger):
         if call is None:
             return None
         with refusing(sent=True):
-            answer = await in_thread(call.answered, response)
+            answer = await self._settling.run(call.answered, response)
         return None if call.replayed is None else answer
 
     async def async_post_call_failure_hook(
@@ -130,7 +138,7 @@ class Gateway(CustomLogger):
         if call is None:
             return refusal(original_exception, sent=True) if isinstance(original_exception, ContextError) else None
         try:
-            await in_thread(call.failed, original_exception)
+            await self._settling.run(call.failed, original_exception)
         except ContextError as error:
             return refusal(error, sent=True)
         except Exception as error:
@@ -187,21 +195,23 @@ class Gateway(CustomLogger):
                 else:
                     yield chunk
         except Exception as error:
-            await in_thread(call.failed, error)
+            await self._settling.run(call.failed, error)
             raise
         except BaseException:
-            await in_thread(call.abandoned, LEFT)
+            await self._settling.run(call.abandoned, LEFT)
             raise
         if call.replayed is None:
-            await in_thread(call.streamed)
+            await self._settling.run(call.streamed)
         else:
-            ending = await in_thread(call.chunks)
+            ending = await self._settling.run(call.chunks)
         for chunk in ending:
             yield chunk
 
     def close(self) -> None:
         """Lets go of the runs that were served. Idempotent."""
         self._sessions.close()
+        for workers in (self._counting, self._beginning, self._settling):
+            workers.close()
 
     def _targets(self, data: Mapping[str, Any], key: Any) -> list[Target]:
         return targets_of(data.get("model"), _deployments(data.get("model"), key.team_id), self._settings.policy)

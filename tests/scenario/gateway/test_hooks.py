@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -203,6 +204,35 @@ async def test_many_requests_of_one_name_are_one_send(hooks: gateway.Gateway) ->
     tried = await asyncio.gather(*(admitted(hooks, request()) for _ in range(4)), return_exceptions=True)
     refused = [error.detail["membrane"]["reason"] for error in tried if isinstance(error, HTTPException)]
     assert refused == ["IN_FLIGHT"] * 3
+
+
+async def test_an_engine_that_hangs_holds_up_only_runs(hooks: gateway.Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plain requests need no engine, the proxy's own threads stay free, and what would wait without end is refused."""
+    answering, started = threading.Event(), []
+    begin = gateway.begin
+
+    def hanging(*args: Any) -> Any:
+        started.append(args)
+        assert answering.wait(60)
+        return begin(*args)
+
+    monkeypatch.setattr(gateway, "begin", hanging)
+    most = gateway.THREADS + gateway.WAITING_MAX
+    waiting = [asyncio.create_task(admitted(hooks, request(name=f"d{number}"))) for number in range(most)]
+    try:
+        async with asyncio.timeout(50):
+            plain = {"model": "gpt-4o", "messages": [{"role": "user", "content": "hello"}]}
+            assert await admitted(hooks, plain) == plain
+            await asyncio.to_thread(time.monotonic)
+            while len(started) < gateway.THREADS:
+                await asyncio.sleep(0.01)
+            with pytest.raises(HTTPException) as refused:
+                await admitted(hooks, request(name="late"))
+    finally:
+        answering.set()
+        await asyncio.gather(*waiting)
+    assert refused.value.status_code == 503
+    assert refused.value.headers == {"x-should-retry": "true", "retry-after": "1"}
 
 
 @pytest.mark.parametrize(
