@@ -1,7 +1,7 @@
 """Threads for what blocks, beside those of the loop: an engine that hangs must hold up nothing that does not need it.
 
-The loop's own threads are everybody's in the proxy, name look-ups included. So each kind of work has a bounded number of
-its own, and what waits for one without end is refused instead.
+The loop's own threads are everybody's in the proxy, name look-ups included. So each kind of work has a bounded number
+of its own, and what would wait for one without end is refused instead.
 """
 
 from __future__ import annotations

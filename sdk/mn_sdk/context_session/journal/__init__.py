@@ -109,6 +109,7 @@ def open_journal(
     )
     notes = Notes(rows)
     kept = KeepingInvocations(invocations, notes, roles=frozenset(scope.roles), patience=patience)
+    kept.offer_all()
     return Journal(invocations=kept, notes=notes, rows=rows)
 
 

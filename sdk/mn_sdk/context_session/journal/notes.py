@@ -36,6 +36,15 @@ class Notes:
         check_row(*self._scope, kind, name, value, kept=kept)
         return bytes(value)
 
+    def names(self, kind: str) -> list[str]:
+        """The names of all notes of a kind, in order."""
+        with self._rows.read() as connection:
+            rows = connection.execute(
+                "SELECT name FROM notes WHERE (job_id, run_id, principal, kind) = (?, ?, ?, ?) ORDER BY name",
+                (*self._scope, kind),
+            ).fetchall()
+        return [name for (name,) in rows]
+
     def put(self, kind: str, name: str, value: bytes) -> None:
         """Keeps the note, in place of an earlier one."""
         self.put_all([(kind, name, value)])
