@@ -17,6 +17,7 @@ from litellm.router import Router
 from litellm.types.utils import all_litellm_params
 
 from mn_contract.errors import ContextError, DependencyUnavailable, InvalidInput
+from mn_sdk.arguments import read_number
 from mn_sdk.context_session.admit import Admission, no_packet
 from mn_sdk.context_session.assemble import Form
 from mn_sdk.context_session.call import ModelCall, check_sizes, read_call
@@ -39,7 +40,10 @@ _PROXYS: Final = frozenset({
 """What litellm and its proxy keep to themselves, beside what steers a send; no provider gets it."""
 
 
-_READ: Final = STEERING.union(REFUSED, {"mock_response"})
+_LIMITS: Final = ("timeout", "request_timeout", "stream_timeout")
+"""How a request limits its time, `stream_timeout` also by a header."""
+
+_READ: Final = STEERING.union(REFUSED, {"mock_response"}).difference(_LIMITS)
 """What is read, beside, of a call for a run: a mock's answer must not be replayed to a call without it."""
 
 _ONE_SEND: Final[Mapping[str, Any]] = {
@@ -94,6 +98,8 @@ class Gateway(CustomLogger):
             for forgotten in self._calls.add(call):
                 await self._settling.run(forgotten.abandoned, SILENT)
         data["metadata"]["membrane"] = call.told()
+        for name in _LIMITS:  # the call keeps the client's own; without it the proxy's settings are seen at the send
+            data.pop(name, None)
         data.update(call.arguments(), **_ONE_SEND)
         return data
 
@@ -220,7 +226,8 @@ class Gateway(CustomLogger):
         _check_one_send(data)
         wish = read_wish(wished, f"gateway/{uuid.uuid4().hex}")
         scope = read_scope(wish, key.metadata or {}, key.team_metadata or {})
-        call = read_call(_asked(data, keep=_READ), response_format=data.get("response_format"))
+        asked = {**_asked(data, keep=_READ), **_limited(data)}
+        call = read_call(asked, response_format=data.get("response_format"))
         return begin(
             self._sessions.of(scope),
             wish,
@@ -252,6 +259,12 @@ def _asked(data: Mapping[str, Any], keep: frozenset[str] = frozenset()) -> dict[
         for name, value in data.items()
         if value is not None and name not in left and not name.startswith(PRIVATE)
     }
+
+
+def _limited(data: Mapping[str, Any]) -> dict[str, float]:
+    """The client's own time limit, in seconds: the smallest that its request names. Raises InvalidInput."""
+    given = [read_number(data[name], name) for name in _LIMITS if data.get(name) is not None]
+    return {"timeout": min(given)} if given else {}
 
 
 def _check_one_send(data: Mapping[str, Any]) -> None:

@@ -206,6 +206,29 @@ async def test_many_requests_of_one_name_are_one_send(hooks: gateway.Gateway) ->
     assert refused == ["IN_FLIGHT"] * 3
 
 
+@pytest.mark.parametrize(
+    ("asked", "settled", "set_", "expected"),
+    [
+        ({}, {}, 6000, 600),
+        ({}, {}, 4, 4),
+        ({}, {"timeout": 3}, 4, 3),
+        ({"timeout": 2}, {"timeout": 3}, 4, 2),
+        ({"request_timeout": 2}, {"timeout": 3}, 4, 2),
+        ({"stream_timeout": 2, "timeout": 9}, {"timeout": 3, "stream_timeout": 5}, 4, 2),
+        ({"timeout": 9}, {"timeout": "3"}, 4, 3),
+    ],
+)
+async def test_the_smallest_time_limit_is_sent(
+    hooks: gateway.Gateway, monkeypatch: pytest.MonkeyPatch, asked: Any, settled: Any, set_: float, expected: float
+) -> None:
+    monkeypatch.setattr(provider.load(), "request_timeout", float(set_))
+    data = await admitted(hooks, {**request(), **asked})
+    sent = await hooks.async_pre_call_deployment_hook({**data, **settled, "model": "openai/gpt-4o"}, "acompletion")
+    assert sent is not None
+    limits = [sent["timeout"], sent.get("stream_timeout", sent["timeout"])]
+    assert limits == pytest.approx([expected, expected], abs=0.1)
+
+
 async def test_an_engine_that_hangs_holds_up_only_runs(hooks: gateway.Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """Plain requests need no engine, the proxy's own threads stay free, and what would wait without end is refused."""
     answering, started = threading.Event(), []

@@ -281,3 +281,22 @@ def test_what_was_not_executed_may_be_sent_again(upstream: Upstream, ask: Asker,
         ask(membrane={"name": "again"}, retries=0)
     retry = failed.value.response.headers.get("x-should-retry")
     assert retry == (None if status == 429 else "false")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("model", "timeout"), [("hurried", None), ("hurried", 60), ("wide", 1)])
+def test_the_smallest_time_limit_holds(
+    session: ContextSession, upstream: Upstream, ask: Asker, model: str, timeout: float | None, stream: bool
+) -> None:
+    """The operator's as for any request, and the client's own."""
+    answering = threading.Event()
+    upstream.hold = lambda: answering.wait(30) and None
+    begun = time.monotonic()
+    body = {"metadata": {"membrane": {"job_id": "pricing", "run_id": session._scope.run_id, "name": "slow"}}}
+    with pytest.raises(openai.APIStatusError) as late:
+        ask(model=model, stream=stream, extra_body={**body, **({"timeout": timeout} if timeout else {})})
+    answering.set()
+    assert time.monotonic() - begun < 15
+    assert told(late)["reason"] == "AMBIGUOUS_INVOCATION"
+    assert session.receipt("slow").state is State.AMBIGUOUS
+    assert len(upstream.requests) == 1
