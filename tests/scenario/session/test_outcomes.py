@@ -23,6 +23,7 @@ from mn_contract.errors import (
     InvocationInFlight,
     NotFound,
     RunClosed,
+    SourceMismatch,
     UnusableResponse,
 )
 from mn_contract.invocations import State
@@ -266,6 +267,27 @@ def test_a_response_is_replayed_after_a_restart(
     assert turn.report is not None
     assert turn.report.request_sha256
     assert len(upstream.requests) == 1
+
+
+@pytest.mark.parametrize("answer", ["yes", "a long answer " * 2000])
+def test_a_call_that_the_journal_has_lost_is_not_made_again(
+    open_session: Callable[..., ContextSession], upstream: Upstream, tmp_path: Path, answer: str
+) -> None:
+    """Invariant 10: the record has its response."""
+    upstream.body = completion(answer)
+    session = open_session()
+    call(session, upstream)
+    root = session.journal.rows._database._path.parent
+    session.close()
+    for file in root.glob("journal.*"):
+        file.unlink()
+    again = open_session()
+    for _ in range(2):
+        with pytest.raises(SourceMismatch, match="lost") as lost:
+            call(again, upstream)
+        assert lost.value.detail["name"] == "d"
+    assert len(upstream.requests) == 1
+    assert call(again, upstream, "e").choices
 
 
 def test_the_same_name_for_another_request_is_a_conflict(session: ContextSession, upstream: Upstream) -> None:
