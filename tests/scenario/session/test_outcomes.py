@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import socket
 import threading
 import time
@@ -460,6 +461,17 @@ def test_a_write_back_that_fails_leaves_the_response_and_is_made_up_for(
     assert again.report is not None
     assert again.report.written_back == ""
     assert state(session) is State.COMPLETED
+
+
+def test_a_run_whose_folder_vanishes_during_a_call_answers_it_all_the_same(
+    session: ContextSession, upstream: Upstream
+) -> None:
+    """What was paid for reaches its caller; what comes then is refused."""
+    upstream.hold = lambda: shutil.rmtree(session.journal.rows._database._path.parent)
+    assert call(session, upstream).choices[0].message.content == "yes"
+    with pytest.raises(DependencyUnavailable, match="is gone"):
+        session.observe("x", event_id="x")
+    assert len(upstream.requests) == 1
 
 
 def test_a_session_that_is_closed_during_a_call_keeps_the_paid_response(
