@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -17,8 +18,9 @@ from mn_contract.errors import DependencyUnavailable, InvalidInput, UnmanagedCal
 from mn_contract.invocations import State
 from mn_sdk.context_session import ContextSession, provider
 from mn_sdk.context_session.receipt import Receipt
-from mn_sdk.litellm_context import calls, gateway, models, routes, settings
+from mn_sdk.litellm_context import calls, gateway, models, routes, sessions, settings
 from mn_sdk.litellm_context.refusals import refusal
+from mn_sdk.scope import SessionScope
 
 KEY = SimpleNamespace(
     metadata={"membrane_principal": "alice", "membrane_jobs": "pricing"}, team_metadata=None, team_id=None
@@ -227,6 +229,70 @@ async def test_the_smallest_time_limit_is_sent(
     assert sent is not None
     limits = [sent["timeout"], sent.get("stream_timeout", sent["timeout"])]
     assert limits == pytest.approx([expected, expected], abs=0.1)
+
+
+async def test_the_proxy_is_told_to_send_once_and_to_use_no_cache(hooks: gateway.Gateway) -> None:
+    """What it is set to would send again, elsewhere, or answer from another call."""
+    data = await admitted(hooks, {**request(), "num_retries": 5, "max_retries": 5, "disable_fallbacks": False})
+    assert (data["num_retries"], data["max_retries"], data["disable_fallbacks"]) == (0, 0, True)
+    assert data["cache"] == {"no-cache": True, "no-store": True}
+
+
+@pytest.mark.parametrize("told", [False, True])
+async def test_litellms_word_that_it_sends_is_believed(hooks: gateway.Gateway, tmp_path: Path, told: bool) -> None:
+    """By a client that is not watched, such as a provider's own, it may have been executed."""
+    data = await admitted(hooks, request())
+    await hooks.async_pre_call_deployment_hook({**data, "model": "openai/gpt-4o"}, "acompletion")
+    if told:
+        hooks.log_pre_api_call("gpt-4o", [], {})
+    await hooks.async_post_call_failure_hook(data, RuntimeError("the client's own"), KEY)
+    assert receipt(hooks, tmp_path).state is (State.AMBIGUOUS if told else State.FAILED_DEFINITE)
+
+
+async def test_a_client_that_leaves_while_its_call_is_claimed_leaves_no_claim(
+    hooks: gateway.Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, go_on = threading.Event(), threading.Event()
+    begin = gateway.begin
+
+    def slow(*args: Any) -> Any:
+        call = begin(*args)
+        began.set()
+        assert go_on.wait(30)
+        return call
+
+    monkeypatch.setattr(gateway, "begin", slow)
+    task = asyncio.create_task(admitted(hooks, request()))
+    assert await asyncio.to_thread(began.wait, 30)
+    task.cancel()
+    await asyncio.sleep(0)
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert receipt(hooks, tmp_path).state is State.FAILED_DEFINITE
+
+
+def test_a_teams_own_deployments_are_the_ones_that_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Registry:
+        def deployments(self, model: str, *, team_id: str | None = None) -> list[Any]:
+            return [(model, team_id)]
+
+    monkeypatch.undo()
+    proxy = SimpleNamespace(llm_router=SimpleNamespace(registry=Registry))
+    monkeypatch.setitem(sys.modules, "litellm.proxy.proxy_server", proxy)  # loading the proxy takes long, and warns
+    assert gateway._deployments("m", "team-1") == [("m", "team-1")]
+
+
+def test_sessions_that_make_room_are_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "SESSIONS_MAX", 1)
+    kept = sessions.Sessions(tmp_path)
+    first, second = (
+        kept.of(SessionScope(job_id="pricing", run_id=run, principal="alice", roles=())) for run in ("1", "2")
+    )
+    with pytest.raises(DependencyUnavailable):
+        first.receipt("d")
+    assert second.attempts("d") == ()
+    kept.close()
 
 
 async def test_an_engine_that_hangs_holds_up_only_runs(hooks: gateway.Gateway, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,7 @@ from mn_contract.errors import (
 from mn_contract.invocations import State
 from mn_sdk.context_session import ContextSession, provider
 from mn_sdk.context_session.journal import keeping
+from mn_sdk.context_session.journal.notes import Notes
 from mn_sdk.context_session.journal.sqlite import SqliteInvocations
 from mn_sdk.context_session.wiretap import Exchange, recording
 from tests.scenario.session.upstream import Upstream, completion
@@ -472,6 +473,26 @@ def test_a_run_whose_folder_vanishes_during_a_call_answers_it_all_the_same(
     with pytest.raises(DependencyUnavailable, match="is gone"):
         session.observe("x", event_id="x")
     assert len(upstream.requests) == 1
+
+
+def test_a_run_that_is_cancelled_while_a_call_is_prepared_sends_nothing(
+    open_session: Callable[..., ContextSession], upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cancelled after the last step of its admission, before it is dispatched."""
+    cancelled = threading.Event()
+    session = open_session(cancelled=cancelled.is_set)
+    put_all = Notes.put_all
+
+    def put_and_cancel(notes: Notes, kept: Any) -> None:
+        put_all(notes, kept)
+        cancelled.set()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Notes, "put_all", put_and_cancel)
+        with pytest.raises(RunClosed):
+            call(session, upstream)
+    assert upstream.requests == []
+    assert state(session) is State.FAILED_DEFINITE
 
 
 def test_a_session_that_is_closed_during_a_call_keeps_the_paid_response(

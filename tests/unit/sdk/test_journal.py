@@ -49,6 +49,37 @@ def test_every_commit_is_synchronous_and_logged_ahead(tmp_path: Path) -> None:
     database.close()
 
 
+def test_a_new_journal_is_found_after_a_power_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its names, in its folder and of its folder, are durable before anything rests on it."""
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def syncing(descriptor: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", syncing)
+    Database(tmp_path / "new").close()
+    assert {str(tmp_path / "new"), str(tmp_path)} <= set(synced)
+
+
+def test_a_fork_does_not_use_the_connection_that_it_inherits(tmp_path: Path) -> None:
+    """SQLite's locks are a process's own: two that use one connection do not exclude each other."""
+    database = Database(tmp_path)
+    with database.read() as inherited:
+        connection = inherited
+    pid = os.fork()
+    if not pid:
+        status = 1
+        try:
+            with database.read() as own:
+                status = int(own is connection)
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    database.close()
+
+
 def test_a_transaction_that_fails_writes_nothing(tmp_path: Path) -> None:
     database = Database(tmp_path)
     insert = "INSERT INTO notes VALUES ('j', 'r', 'p', 'k', 'n', x'00', '')"
@@ -334,3 +365,22 @@ def test_a_piece_of_work_is_gone_when_it_has_ended() -> None:
 @pytest.mark.parametrize("other", ["", "elsewhere/1/1/1", "w1", "a/b/c/d"])
 def test_nothing_is_claimed_of_holders_on_other_machines(other: str) -> None:
     assert not holder.is_gone(other)
+
+
+@pytest.mark.parametrize("mark", ["boot_id", "namespace", "name"])
+def test_a_machine_that_was_started_again_is_another_one(monkeypatch: pytest.MonkeyPatch, mark: str) -> None:
+    """So is another process table on it: there the same number is another process."""
+    before = holder.own_holder()
+    assert not holder.is_gone(before)
+    if mark == "boot_id":
+        read = holder._read
+        monkeypatch.setattr(holder, "_read", lambda path: "another" if path.name == "boot_id" else read(path))
+    elif mark == "namespace":
+        monkeypatch.setattr(holder, "_namespace", lambda: "pid:[1]")
+    else:
+        monkeypatch.setattr(holder.platform, "node", lambda: "another")
+    holder._host.cache_clear()
+    try:
+        assert holder.own_holder().split("/")[0] != before.split("/")[0]
+    finally:
+        holder._host.cache_clear()

@@ -134,12 +134,15 @@ def test_the_error_carries_the_response_as_reconcile_takes_it(session: Session) 
     assert "reconcile" in error.message
 
 
-def test_the_text_of_a_response_that_cannot_be_used_is_carried_and_kept_exactly(session: Session) -> None:
+def test_the_text_of_a_response_that_cannot_be_used_is_carried_and_kept_exactly(
+    session: Session, tmp_path: Path
+) -> None:
     error = session.losing(DOWN, b"busy\xff\n", usable=False)
     assert error.detail["response"] == "busy\ufffd\n"
-    session.inner.failures = ()
-    taken = session.begin()
+    later = Session(tmp_path)
+    taken = later.begin()
     assert (taken.state, taken.response, taken.usable) == (State.RESPONDED, b"busy\xff\n", False)
+    later.database.close()
 
 
 @pytest.mark.parametrize("look", ["begin", "newest"])
@@ -192,10 +195,12 @@ def test_what_no_disk_takes_is_kept_in_memory(session: Session, monkeypatch: pyt
     assert session.begin().response == ANSWER
 
 
-def test_an_interrupt_does_not_lose_it(session: Session) -> None:
+def test_an_interrupt_does_not_lose_it(session: Session, tmp_path: Path) -> None:
+    """Nor does the end of the process that follows it."""
     session.losing(KeyboardInterrupt())
-    session.inner.failures = ()
-    assert session.begin().response == ANSWER
+    later = Session(tmp_path)
+    assert later.begin().response == ANSWER
+    later.database.close()
 
 
 def test_an_error_that_waiting_does_not_mend_is_told_at_once(session: Session) -> None:
