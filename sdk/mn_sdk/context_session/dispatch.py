@@ -27,6 +27,7 @@ from mn_sdk.context_session.closing import Closing
 from mn_sdk.context_session.counting import Counting
 from mn_sdk.context_session.decision import Turning
 from mn_sdk.context_session.documents import coverage_document
+from mn_sdk.context_session.histories import check_for
 from mn_sdk.context_session.journal import Journal
 from mn_sdk.context_session.journal.notes import Note
 from mn_sdk.context_session.leaving import Leaving
@@ -275,6 +276,8 @@ def _report(
 
 
 def _form(turning: Turning, call: ModelCall) -> Form:
+    """Raises InvalidInput where the model's provider would not take the history."""
+    check_for(call.model, call.asked)
     messages = call.asked["messages"]
     return read_form(messages, turning.required_fields) if turning.recall else Form(history=messages)
 

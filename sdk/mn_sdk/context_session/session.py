@@ -101,6 +101,7 @@ class ContextSession:
         )
         try:
             self._client.open_run(max_stored_bytes=self.policy.max_storage_bytes)
+            self._recorder = Recorder(self._client)
             embedded = engine_address() is None
             self.journal: Journal = open_journal(
                 folder,
@@ -109,11 +110,11 @@ class ContextSession:
                 state=(lambda: self._client.run().state) if embedded else None,
                 clearing=self._clearing,
                 patience=self._lifetime.remaining,
+                check_new=self._recorder.check_unanswered,
             )
         except BaseException:
             self._client.close()
             raise
-        self._recorder = Recorder(self._client)
         self._scope = scope
         self._closing = Closing(self._let_go)
 

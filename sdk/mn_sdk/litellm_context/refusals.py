@@ -6,13 +6,14 @@ The proxy writes `error.code` and `error.type` itself; what an HTTPException's d
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
 from fastapi import HTTPException
 
-from mn_contract.errors import ContextError
+from mn_contract.errors import ContextError, DependencyUnavailable
 
 _WORTH_A_RETRY: Final = frozenset({"UNAVAILABLE", "IN_FLIGHT", "RECORD_IN_USE"})
 
@@ -21,10 +22,13 @@ def refusal(error: ContextError, *, sent: bool = False) -> HTTPException:
     """The answer for an error. Clients that retry by themselves, as openai's do after 409, 429 and 503, are told when
     to: not what would be refused again, and nothing once it was `sent`, for it would be paid for twice."""
     again = error.reason in _WORTH_A_RETRY and not sent
+    headers = {"x-should-retry": "true" if again else "false"}
+    if again and isinstance(error, DependencyUnavailable) and "retry_after_ms" in error.detail:
+        headers["retry-after"] = str(math.ceil(error.detail["retry_after_ms"] / 1000))
     return HTTPException(
         status_code=error.status.http,
         detail={"message": error.message, "membrane": {"reason": error.reason, "detail": error.detail}},
-        headers={"x-should-retry": "true" if again else "false"},
+        headers=headers,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import socket
 import threading
 import time
@@ -25,11 +26,13 @@ from mn_contract.errors import (
     InvocationInFlight,
     NotFound,
     RunClosed,
+    SourceMismatch,
     UnusableResponse,
 )
 from mn_contract.invocations import State
 from mn_sdk.context_session import ContextSession, provider
 from mn_sdk.context_session.journal import keeping
+from mn_sdk.context_session.journal.notes import Notes
 from mn_sdk.context_session.journal.sqlite import SqliteInvocations
 from mn_sdk.context_session.wiretap import Exchange, recording
 from tests.scenario.session.upstream import Upstream, completion
@@ -270,6 +273,27 @@ def test_a_response_is_replayed_after_a_restart(
     assert len(upstream.requests) == 1
 
 
+@pytest.mark.parametrize("answer", ["yes", "a long answer " * 2000])
+def test_a_call_that_the_journal_has_lost_is_not_made_again(
+    open_session: Callable[..., ContextSession], upstream: Upstream, tmp_path: Path, answer: str
+) -> None:
+    """Invariant 10: the record has its response."""
+    upstream.body = completion(answer)
+    session = open_session()
+    call(session, upstream)
+    root = session.journal.rows._database._path.parent
+    session.close()
+    for file in root.glob("journal.*"):
+        file.unlink()
+    again = open_session()
+    for _ in range(2):
+        with pytest.raises(SourceMismatch, match="lost") as lost:
+            call(again, upstream)
+        assert lost.value.detail["name"] == "d"
+    assert len(upstream.requests) == 1
+    assert call(again, upstream, "e").choices
+
+
 def test_the_same_name_for_another_request_is_a_conflict(session: ContextSession, upstream: Upstream) -> None:
     call(session, upstream)
     with pytest.raises(IdempotencyConflict):
@@ -440,6 +464,37 @@ def test_a_write_back_that_fails_leaves_the_response_and_is_made_up_for(
     assert again.report is not None
     assert again.report.written_back == ""
     assert state(session) is State.COMPLETED
+
+
+def test_a_run_whose_folder_vanishes_during_a_call_answers_it_all_the_same(
+    session: ContextSession, upstream: Upstream
+) -> None:
+    """What was paid for reaches its caller; what comes then is refused."""
+    upstream.hold = lambda: shutil.rmtree(session.journal.rows._database._path.parent)
+    assert call(session, upstream).choices[0].message.content == "yes"
+    with pytest.raises(DependencyUnavailable, match="is gone"):
+        session.observe("x", event_id="x")
+    assert len(upstream.requests) == 1
+
+
+def test_a_run_that_is_cancelled_while_a_call_is_prepared_sends_nothing(
+    open_session: Callable[..., ContextSession], upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cancelled after the last step of its admission, before it is dispatched."""
+    cancelled = threading.Event()
+    session = open_session(cancelled=cancelled.is_set)
+    put_all = Notes.put_all
+
+    def put_and_cancel(notes: Notes, kept: Any) -> None:
+        put_all(notes, kept)
+        cancelled.set()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Notes, "put_all", put_and_cancel)
+        with pytest.raises(RunClosed):
+            call(session, upstream)
+    assert upstream.requests == []
+    assert state(session) is State.FAILED_DEFINITE
 
 
 def test_a_session_that_is_closed_during_a_call_keeps_the_paid_response(

@@ -89,10 +89,12 @@ def open_journal(
     state: Callable[[], int] | None,
     clearing: Clearing,
     patience: Callable[[float], float],
+    check_new: Callable[[str], None] = lambda name: None,
 ) -> Journal:
     """The journal of a session: invocations in the engine where one is given, else under `root`; notes always there.
 
-    `state` tells how the run stands (see Rows); `patience` cuts a wait in seconds to what the session has left.
+    `state` tells how the run stands (see Rows); `patience` cuts a wait in seconds to what the session has left;
+    `check_new` is SqliteInvocations', for a journal that can be lost while the record is not.
     """
     from mn_sdk.context_session.journal.database import Database
     from mn_sdk.context_session.journal.keeping import KeepingInvocations
@@ -103,12 +105,13 @@ def open_journal(
 
     rows = Rows(Database(root), scope, clearing=clearing, state=state)
     invocations: Invocations = (
-        SqliteInvocations(rows, now_ms=lambda: time.time_ns() // 1_000_000)
+        SqliteInvocations(rows, now_ms=lambda: time.time_ns() // 1_000_000, check_new=check_new)
         if engine is None
         else RemoteInvocations(engine)
     )
     notes = Notes(rows)
     kept = KeepingInvocations(invocations, notes, roles=frozenset(scope.roles), patience=patience)
+    kept.offer_all()
     return Journal(invocations=kept, notes=notes, rows=rows)
 
 

@@ -32,6 +32,15 @@ class Notes:
             ).fetchone()
         return self._checked(kind, name, row)
 
+    def names(self, kind: str) -> list[str]:
+        """The names of all notes of a kind, in order."""
+        with self._rows.read() as connection:
+            rows = connection.execute(
+                "SELECT name FROM notes WHERE (job_id, run_id, principal, kind) = (?, ?, ?, ?) ORDER BY name",
+                (*self._scope, kind),
+            ).fetchall()
+        return [name for (name,) in rows]
+
     def put(self, kind: str, name: str, value: bytes) -> None:
         """Keeps the note, in place of an earlier one."""
         self.put_all([(kind, name, value)])
