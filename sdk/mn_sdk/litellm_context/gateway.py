@@ -25,7 +25,7 @@ from mn_sdk.context_session.steering import ADDING, PRIVATE, REFUSED, STEERING
 from mn_sdk.context_session.wiretap import watched
 from mn_sdk.litellm_context.calls import LEFT, SILENT, TOLD, UNEXECUTED, Call, Calls, begin, told_of
 from mn_sdk.litellm_context.models import Target, most, narrowest, target_of, targets_of
-from mn_sdk.litellm_context.refusals import refusal, refusing
+from mn_sdk.litellm_context.refusals import refusal, refusing, refusing_a_route
 from mn_sdk.litellm_context.routes import ADMITTED, is_admitted
 from mn_sdk.litellm_context.scopes import read_scope, read_wish
 from mn_sdk.litellm_context.sessions import Sessions
@@ -83,13 +83,14 @@ class Gateway(CustomLogger):
         self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str
     ) -> Any:
         """Admits a request, or refuses it."""
-        with refusing():
-            metadata = data.get("metadata")
-            wished = metadata.pop("membrane", None) if isinstance(metadata, dict) else None
+        metadata = data.get("metadata")
+        wished = metadata.pop("membrane", None) if isinstance(metadata, dict) else None
+        with refusing_a_route():
             if not is_admitted(call_type, self._settings.passed):
                 if wished is not None:
                     raise InvalidInput("only a chat completion can be made for a run", field="metadata.membrane")
                 return data
+        with refusing():
             targets = await self._counting.run(self._targets, data, user_api_key_dict)
             if wished is None:
                 await self._counting.run(_admit, data, targets)
