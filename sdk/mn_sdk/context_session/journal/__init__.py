@@ -41,8 +41,8 @@ class Invocations(Protocol):
         where another worker has claimed the attempt since."""
 
     def respond(self, attempt: Attempt, response: bytes, *, usable: bool, evidence: str = "") -> Attempt:
-        """The attempt with its response, and `evidence` of where it was found, if it was. The same response again changes nothing. Another one, or one for an attempt
-        that is settled otherwise, is IdempotencyConflict."""
+        """The attempt with its response, and `evidence` of where it was found, if it was. The same response again
+        changes nothing. Another one, or one for an attempt that is settled otherwise, is IdempotencyConflict."""
 
     def fail(self, attempt: Attempt, *, evidence: str) -> Attempt:
         """The attempt, FAILED_DEFINITE: nothing was executed, and `evidence` says how that is known. Raises
