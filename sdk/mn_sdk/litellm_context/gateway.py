@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from fastapi import HTTPException
 from litellm.integrations.custom_logger import CustomLogger
+from litellm.litellm_core_utils.request_timeout_resolver import get_configured_request_timeout
 from litellm.router import Router
 from litellm.types.utils import all_litellm_params
 
@@ -115,7 +116,9 @@ class Gateway(CustomLogger):
             if call is None or call.replayed is None:
                 target = target_of(str(kwargs.get("model")), kwargs.get("model_info") or {}, self._settings.policy)
                 await self._counting.run(_admit, kwargs, [target])
-            return None if call is None else call.sending(kwargs)
+            if call is None:
+                return None
+            return call.sending({**kwargs, "timeout": kwargs.get("timeout") or get_configured_request_timeout()})
 
     def log_pre_api_call(self, model: Any, messages: Any, kwargs: Any) -> None:
         """litellm's word that it is about to call a provider, by whatever client."""
