@@ -14,8 +14,6 @@ from dataclasses import dataclass, field, replace
 from time import monotonic, time
 from typing import Any, Final
 
-from litellm.litellm_core_utils.request_timeout_resolver import get_configured_request_timeout
-
 from mn_contract.errors import ContextError, UnmanagedCall
 from mn_sdk.context_session import ContextSession, provider
 from mn_sdk.context_session.admit import Counter
@@ -185,7 +183,6 @@ def begin(session: ContextSession, wish: Wish, call: ModelCall, policy: ContextP
 def _limits(request: Mapping[str, Any], own: float) -> dict[str, float]:
     """The time limits of a request that the proxy is about to send, in seconds: what its settings come to (the
     deployment's, the router's, litellm's), none above `own`."""
-    request = {**request, "timeout": request.get("timeout") or get_configured_request_timeout()}
     set_ = {name: request[name] for name in ("timeout", "stream_timeout") if request.get(name) is not None}
     return {"timeout": own, **{name: min(float(seconds), own) for name, seconds in set_.items()}}
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from fastapi import HTTPException
 from litellm.integrations.custom_logger import CustomLogger
+from litellm.litellm_core_utils.request_timeout_resolver import get_configured_request_timeout
 from litellm.router import Router
 from litellm.types.utils import all_litellm_params
 
@@ -25,7 +26,7 @@ from mn_sdk.context_session.steering import ADDING, PRIVATE, REFUSED, STEERING
 from mn_sdk.context_session.wiretap import watched
 from mn_sdk.litellm_context.calls import LEFT, SILENT, TOLD, UNEXECUTED, Call, Calls, begin, told_of
 from mn_sdk.litellm_context.models import Target, most, narrowest, target_of, targets_of
-from mn_sdk.litellm_context.refusals import refusal, refusing
+from mn_sdk.litellm_context.refusals import refusal, refusing, refusing_a_route
 from mn_sdk.litellm_context.routes import ADMITTED, is_admitted
 from mn_sdk.litellm_context.scopes import read_scope, read_wish
 from mn_sdk.litellm_context.sessions import Sessions
@@ -83,13 +84,14 @@ class Gateway(CustomLogger):
         self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str
     ) -> Any:
         """Admits a request, or refuses it."""
-        with refusing():
-            metadata = data.get("metadata")
-            wished = metadata.pop("membrane", None) if isinstance(metadata, dict) else None
+        metadata = data.get("metadata")
+        wished = metadata.pop("membrane", None) if isinstance(metadata, dict) else None
+        with refusing_a_route():
             if not is_admitted(call_type, self._settings.passed):
                 if wished is not None:
                     raise InvalidInput("only a chat completion can be made for a run", field="metadata.membrane")
                 return data
+        with refusing():
             targets = await self._counting.run(self._targets, data, user_api_key_dict)
             if wished is None:
                 await self._counting.run(_admit, data, targets)
@@ -114,7 +116,9 @@ class Gateway(CustomLogger):
             if call is None or call.replayed is None:
                 target = target_of(str(kwargs.get("model")), kwargs.get("model_info") or {}, self._settings.policy)
                 await self._counting.run(_admit, kwargs, [target])
-            return None if call is None else call.sending(kwargs)
+            if call is None:
+                return None
+            return call.sending({**kwargs, "timeout": kwargs.get("timeout") or get_configured_request_timeout()})
 
     def log_pre_api_call(self, model: Any, messages: Any, kwargs: Any) -> None:
         """litellm's word that it is about to call a provider, by whatever client."""

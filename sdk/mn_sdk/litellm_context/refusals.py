@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from fastapi import HTTPException
 
@@ -27,9 +27,13 @@ def refusal(error: ContextError, *, sent: bool = False) -> HTTPException:
         headers["retry-after"] = str(math.ceil(error.detail["retry_after_ms"] / 1000))
     return HTTPException(
         status_code=error.status.http,
-        detail={"message": error.message, "membrane": {"reason": error.reason, "detail": error.detail}},
+        detail=_fields(error),
         headers=headers,
     )
+
+
+def _fields(error: ContextError) -> dict[str, Any]:
+    return {"message": error.message, "membrane": {"reason": error.reason, "detail": error.detail}}
 
 
 @contextmanager
@@ -39,3 +43,23 @@ def refusing(*, sent: bool = False) -> Iterator[None]:
         yield
     except ContextError as error:
         raise refusal(error, sent=sent) from error
+
+
+@contextmanager
+def refusing_a_route() -> Iterator[None]:
+    """As `refusing`, before anything of a chat completion is known: on other routes, `/v1/completions` among them, the
+    proxy writes an HTTPException as its text, and hands on the body of its own exception as it is."""
+    from litellm.proxy._types import ProxyException
+
+    try:
+        yield
+    except ContextError as error:
+        refused = refusal(error)
+        raise ProxyException(
+            message=error.message,
+            type="invalid_request_error",
+            param=None,
+            code=refused.status_code,
+            headers=dict(refused.headers or {}),
+            provider_specific_fields=dict(_fields(error)),
+        ) from error

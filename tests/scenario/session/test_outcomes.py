@@ -368,7 +368,27 @@ def test_what_is_no_chat_completion_settles_nothing(session: ContextSession, ups
     assert state(session) is State.AMBIGUOUS
 
 
+def test_a_late_response_stays_with_its_attempt_and_what_it_rests_on(
+    session: ContextSession, upstream: Upstream
+) -> None:
+    upstream.status = 500
+    with pytest.raises(AmbiguousInvocation):
+        call(session, upstream)
+    upstream.status = 200
+    call(session, upstream, retry="again-1")
+    with pytest.raises(IdempotencyConflict, match="may have been billed"):
+        session.reconcile("d", not_executed=True, evidence="nothing in the log", attempt=1)
+    session.reconcile("d", response="late", evidence="the provider's log", attempt=1)
+    first, second = session.attempts("d")
+    assert (first.state, first.evidence) == (State.SUPERSEDED, "the provider's log")
+    assert b"late" in (first.response or b"")
+    assert second.state is State.COMPLETED
+
+
 def test_a_settlement_says_what_it_settles_and_why(session: ContextSession) -> None:
+    for evidence in ("", "\0", "a\0b"):
+        with pytest.raises(InvalidInput, match="evidence"):
+            session.reconcile("d", not_executed=True, evidence=evidence)
     with pytest.raises(InvalidInput):
         session.reconcile("d", evidence="e")
     with pytest.raises(InvalidInput):

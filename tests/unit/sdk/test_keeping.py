@@ -45,13 +45,13 @@ class Breaking(SqliteInvocations):
     failures: tuple[BaseException | None, ...] = ()
     offered = 0
 
-    def respond(self, attempt: Attempt, response: bytes, *, usable: bool) -> Attempt:
+    def respond(self, attempt: Attempt, response: bytes, *, usable: bool, evidence: str = "") -> Attempt:
         self.offered += 1
         first, *later = self.failures or (None,)
         self.failures = tuple(later) or self.failures
         if first is not None:
             raise first
-        return super().respond(attempt, response, usable=usable)
+        return super().respond(attempt, response, usable=usable, evidence=evidence)
 
 
 class Session:

@@ -40,9 +40,9 @@ class Invocations(Protocol):
         """The attempt, DISPATCHED. Raises ContextBudgetExceeded where the run has made `calls_max` calls, StaleRevision
         where another worker has claimed the attempt since."""
 
-    def respond(self, attempt: Attempt, response: bytes, *, usable: bool) -> Attempt:
-        """The attempt with its response. The same response again changes nothing. Another one, or one for an attempt
-        that is settled otherwise, is IdempotencyConflict."""
+    def respond(self, attempt: Attempt, response: bytes, *, usable: bool, evidence: str = "") -> Attempt:
+        """The attempt with its response, and `evidence` of where it was found, if it was. The same response again
+        changes nothing. Another one, or one for an attempt that is settled otherwise, is IdempotencyConflict."""
 
     def fail(self, attempt: Attempt, *, evidence: str) -> Attempt:
         """The attempt, FAILED_DEFINITE: nothing was executed, and `evidence` says how that is known. Raises

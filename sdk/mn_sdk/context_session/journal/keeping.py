@@ -111,7 +111,7 @@ class KeepingInvocations:
         """See Invocations."""
         return self._inner.dispatch(attempt, request_sha256=request_sha256, calls_max=calls_max)
 
-    def respond(self, attempt: Attempt, response: bytes, *, usable: bool) -> Attempt:
+    def respond(self, attempt: Attempt, response: bytes, *, usable: bool, evidence: str = "") -> Attempt:
         """See Invocations. Where the journal does not take the response, the error has it under `detail["response"]`:
         the object that `ContextSession.reconcile` takes, or the text of what is no JSON. `detail["kept"]` says where it
         is kept: `notes`, `memory` or `nowhere`."""
@@ -119,7 +119,7 @@ class KeepingInvocations:
         with self._lock:
             self._kept[attempt.name] = kept
         try:
-            responded = self._offered(attempt, kept)
+            responded = self._offered(attempt, kept, evidence)
         except BaseException as error:  # an interrupt, too, must not lose it
             where = self._keep(attempt.name, kept, error)
             if isinstance(error, ContextError):
@@ -161,13 +161,13 @@ class KeepingInvocations:
         self._offer_kept(name)
         return self._inner.find(name, number)
 
-    def _offered(self, attempt: Attempt, kept: _Kept) -> Attempt:
+    def _offered(self, attempt: Attempt, kept: _Kept, evidence: str) -> Attempt:
         """The attempt with its response, offered until it is taken or patience ends."""
         until = self._clock() + self._patience(PATIENCE_SECONDS)
         pause = _PAUSE_SECONDS
         while True:
             try:
-                return self._inner.respond(attempt, kept.response, usable=kept.usable)
+                return self._inner.respond(attempt, kept.response, usable=kept.usable, evidence=evidence)
             except _PASSING:
                 if self._clock() + pause > until:
                     raise

@@ -100,11 +100,11 @@ class SqliteInvocations:
             self._store(connection, moved)
         return moved
 
-    def respond(self, attempt: Attempt, response: bytes, *, usable: bool) -> Attempt:
+    def respond(self, attempt: Attempt, response: bytes, *, usable: bool, evidence: str = "") -> Attempt:
         """See Invocations."""
         with self._rows.write() as connection:
             stored = self._of(connection, attempt)
-            responded = respond(stored, response, usable=usable)
+            responded = respond(stored, response, usable=usable, evidence=evidence)
             if responded != stored:
                 self._store(connection, responded)
         return responded
