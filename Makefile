@@ -8,6 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEV_READY := $(VENV)/.dev-ready
 BENCHMARK_READY := $(VENV)/.benchmark-ready
+DATALESS := resume
 SUITES := $(basename $(notdir $(wildcard benchmark/configs/*.yaml)))
 
 .PHONY: help demo test test-full check serve bench benchmark known-suite proto format clean
@@ -40,11 +41,12 @@ bench: $(READY) ## Measure speed, each figure beside a floor or a peer in the sa
 	@$(BIN)/python -m mn_benchmark.foundation $(ARGS)
 
 benchmark: known-suite $(BENCHMARK_READY) ## Measure a suite on data of yours: SUITE=locomo DATA=DIR (OUTPUT=build/SUITE)
-	@$(BIN)/mn-context-benchmark --config benchmark/configs/$(SUITE).yaml --data "$(DATA)" \
+	@$(BIN)/mn-context-benchmark --config benchmark/configs/$(SUITE).yaml --data "$(or $(DATA),.)" \
 		--output "$(or $(OUTPUT),build/$(SUITE))" $(ARGS)
 
 known-suite:
-	@test -n "$(SUITE)" -a -n "$(DATA)" || { echo "say SUITE=... ($(SUITES)) and DATA=DIR" >&2; exit 2; }
+	@test -n "$(SUITE)" -a -n "$(DATA)$(filter $(DATALESS),$(SUITE))" || \
+		{ echo "say SUITE=... ($(SUITES)) and DATA=DIR; $(DATALESS) needs no data" >&2; exit 2; }
 	@test -f "benchmark/configs/$(SUITE).yaml" || { echo "there is no suite $(SUITE); suites are $(SUITES)" >&2; exit 2; }
 
 proto: ## Regenerate proto/gen

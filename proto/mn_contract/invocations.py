@@ -211,15 +211,17 @@ def settle(attempt: Attempt, outcome: State, *, epoch: int, evidence: str) -> At
     return attempt if attempt.state is outcome else move(attempt, command, evidence=evidence)
 
 
-def respond(attempt: Attempt, response: bytes, *, usable: bool) -> Attempt:
-    """The attempt with its response. The same response again changes nothing; another one is IdempotencyConflict."""
+def respond(attempt: Attempt, response: bytes, *, usable: bool, evidence: str = "") -> Attempt:
+    """The attempt with its response, and `evidence` of where one was found that its worker did not receive. The same
+    response again changes nothing; another one is IdempotencyConflict."""
     if len(response) > RESPONSE_BYTES_MAX:
         raise InvalidInput(f"response must be at most {RESPONSE_BYTES_MAX} bytes", field="response")
     if attempt.response is not None:
         if attempt.response == response:
             return attempt
         raise IdempotencyConflict(f"attempt {attempt.attempt} has another response", key=attempt.name)
-    return replace(move(attempt, Command.RESPOND), response=response, usable=usable)
+    moved = move(attempt, Command.RESPOND, evidence=evidence or None)
+    return replace(moved, response=response, usable=usable)
 
 
 def reconcile(
@@ -230,7 +232,7 @@ def reconcile(
     Raises NotFound for a name never dispatched, InvocationInFlight while its worker lives, IdempotencyConflict where
     it is settled otherwise already.
     """
-    check_text(evidence, "evidence", EVIDENCE_BYTES_MAX, bytes_min=1)
+    check_evidence(evidence)
     if attempt is None or attempt.state is State.PREPARED:
         raise NotFound("there is no dispatched invocation of this name")
     if attempt.state is State.DISPATCHED:
@@ -247,6 +249,13 @@ def reconcile(
     if len(response) > RESPONSE_BYTES_MAX:
         raise InvalidInput(f"response must be at most {RESPONSE_BYTES_MAX} bytes", field="response")
     return replace(move(attempt, Command.RECONCILE, evidence=evidence), response=response, usable=True)
+
+
+def check_evidence(value: str) -> str:
+    """`value` where it is what a settlement can rest on. Raises InvalidInput."""
+    if "\0" in check_text(value, "evidence", EVIDENCE_BYTES_MAX, bytes_min=1):
+        raise InvalidInput("evidence must be text without NUL", field="evidence")
+    return value
 
 
 def move(attempt: Attempt, command: Command, *, evidence: str | None = None) -> Attempt:

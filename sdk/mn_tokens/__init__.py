@@ -12,11 +12,12 @@ tokenizer, and never passes an estimate off as a count: `Count.exact`, `Count.to
 """
 
 from mn_tokens.calibration import Calibration, Drift, calibration_of
-from mn_tokens.count import Api, Counter, check_request, count
+from mn_tokens.count import Counter, check_request, count
 from mn_tokens.encodings import tokens as text_tokens
 from mn_tokens.exact import ExactCounter, RequestCounter
 from mn_tokens.families import tokenizer_of
 from mn_tokens.limits import ModelLimits, fills_output, model_limits
+from mn_tokens.reading import Api
 from mn_tokens.values import Count, Part
 
 __all__ = [

@@ -6,20 +6,19 @@ import functools
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from mn_tokens import encodings
 from mn_tokens.families import Family, family_of
+from mn_tokens.limits import sent_to_responses
 from mn_tokens.memo import Memo
-from mn_tokens.reading import SHAPES, Shape
+from mn_tokens.reading import SHAPES, Api, Shape
 from mn_tokens.reading.json_values import frozen, frozen_group
 from mn_tokens.reading.shape import Item
 from mn_tokens.reading.walk import groups_of, items_of, read_group
 from mn_tokens.rules import Rules, Tokens
 from mn_tokens.sums import Group, Sum, summed
 from mn_tokens.values import Count, Kind, Part
-
-Api = Literal["chat", "responses", "anthropic", "gemini", "converse"]
 
 _HOSTS: Final = ("system", "developer")
 """Roles of the message that tools are shown in."""
@@ -51,7 +50,8 @@ class Counter:
         count is then an estimate; what is known not to be read by a model costs nothing. Raises InvalidInput as
         `check_request` does.
         """
-        shape, family = SHAPES[api], family_of(model, api)
+        bridged = api == "chat" and sent_to_responses(model)
+        shape, family = SHAPES[api], family_of(model, "responses" if bridged else api)
         memos = self._memos_of(family.rules, api)
         items = items_of(request, shape)
         sums = []
@@ -135,6 +135,7 @@ def _total(sums: Sequence[Sum], family: Family) -> Count:
         beyond += one.beyond
         for kind, tokens in one.spent:
             spent[kind] += tokens
+    unsure = family.margin.doubts(spent)
     total, encoding = sum(spent.values()), family.rules.encoding
     if not encodings.available(encoding):
         # Both are in bytes: no byte-level tokenizer makes more tokens than that.
@@ -145,17 +146,28 @@ def _total(sums: Sequence[Sum], family: Family) -> Count:
     return Count(
         tokens=total,
         margin=family.margin.of(spent) + beyond,
-        exact=family.known and not doubted,
+        exact=family.known and not doubted and not unsure and not beyond,
         tokenizer=encoding if family.known else f"{encoding} as an estimate for {family.name}",
         ledger=tuple(ledger),
-        reasons=tuple(_reasons(family, doubted, beyond)),
+        reasons=tuple(_reasons(family, unsure, doubted, beyond)),
     )
 
 
-def _reasons(family: Family, doubted: Sequence[str], beyond: int) -> Iterator[str]:
+_KINDS: Final[Mapping[Kind, str]] = {
+    "text": "texts",
+    "call": "tool calls and results",
+    "tools": "tools",
+    "schema": "schemas",
+    "strange": "what is strange",
+}
+
+
+def _reasons(family: Family, unsure: Sequence[Kind], doubted: Sequence[str], beyond: int) -> Iterator[str]:
     """Why more than the count may be billed."""
     if not family.known:
         yield f"{family.name} is estimated"
+    elif unsure:
+        yield f"{family.name} bills {' and '.join(_KINDS[kind] for kind in unsure)} by rules that are not known whole"
     if doubted:
         more = f" and {len(doubted) - 1} more" if len(doubted) > 1 else ""
         yield f"no rule knows all of {doubted[0]}{more}"

@@ -53,7 +53,9 @@ def tokens(name: str, text: str) -> int:
     """
     size = _load(name)
     clean = text.encode("utf-8", "replace").decode("utf-8")
-    return len(clean.encode("utf-8")) if size is None else sum(map(size, _slices(clean)))
+    if size is None:
+        return len(clean.encode("utf-8"))
+    return sum(size(piece) + cut for piece, cut in _slices(clean))
 
 
 def available(name: str) -> bool:
@@ -61,17 +63,17 @@ def available(name: str) -> bool:
     return _load(name) is not None
 
 
-def _slices(text: str) -> Iterator[str]:
-    """The text in slices that the tokenizer can take. Only where no word begins is one cut elsewhere: that may cost a
-    token more."""
+def _slices(text: str) -> Iterator[tuple[str, int]]:
+    """The text in slices that the tokenizer can take, and how many tokens fewer each may be than in the whole: one
+    where no word begins at its end, so that it is cut anywhere."""
     start = 0
     while len(text) - start > _SLICE_CHARACTERS:
         end = start + _SLICE_CHARACTERS
         words = [found.start() for found in _WORD_START.finditer(text, end - _CUT_CHARACTERS, end)]
         end = words[-1] if words else end
-        yield text[start:end]
+        yield text[start:end], 0 if words else 1
         start = end
-    yield text[start:]
+    yield text[start:], 0
 
 
 def _load(name: str) -> Size | None:

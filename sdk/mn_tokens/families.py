@@ -47,7 +47,7 @@ def _estimated(name: str, rules: Rules, margin: Margin = estimates.OPEN_MARGIN, 
 
 
 _OPENAI_WORDS: Final = (
-    r"mini|nano|pro|turbo|chat|codex|max|instruct|deep-research|search|vision|preview|latest|sol|luna|terra"
+    r"mini|nano|pro|turbo|chat|codex|max|instruct|deep-research|vision|preview|latest|sol|luna|terra"
     r"|[01]\d[0-3]\d|202[3-6]-\d\d-\d\d|\d\dk"
 )
 _OTHER_WORDS: Final = (
@@ -119,12 +119,17 @@ GENERIC: Final = Family(
 )
 """What no line knows: reckoned as at least what any line's model may cost, for it may be that in disguise."""
 
-_EXACT_UNDER: Final = frozenset({"", "openai", "azure"})
-"""What stands before a name where OpenAI's models are billed as OpenAI does. Others may add something of their own."""
-_ROUTED: Final = {
+_UNRECORDED: Final = re.compile(r"o1(-.*)?|.*-(instruct|deep-research|vision|pro|codex|max)(-.*)?")
+"""OpenAI's models of which no recorded request is known: counted by their family's rules, as estimates."""
+_UNRECORDED_MARGIN: Final = Margin(
+    text=Bound(0.02, 16), call=Bound(0.5, 8), tools=Bound(0.1, 16), schema=Bound(0.1, 16)
+)
+_PASSING: Final = {
+    **dict.fromkeys(("", "openai", "azure", "responses", "openai/responses", "azure/responses"), _OPENAI),
     "openrouter/openai": Margin(text=Bound(0.005), call=Bound(0.15, 4), tools=Bound(0.1, 8), schema=Bound(0.1, 10)),
 }
-"""Routers that pass on what OpenAI bills, by whichever of its APIs they call."""
+"""What stands before a name where OpenAI's models are billed as OpenAI does, and the least margin there: OpenRouter
+calls whichever of its APIs it likes. Others may add something of their own."""
 _VENDOR: Final = re.compile(r"^([a-z-]+\.)+")
 """Bedrock's region and vendor: `us.anthropic.`."""
 _SEPARATORS: Final = re.compile(r"[.:@_]")
@@ -147,8 +152,11 @@ def family_of(model: str, api: str = "chat") -> Family:
     if api == "responses" and found.responses is not None:
         found = replace(found, rules=found.responses, margin=found.margin.widest(_RESPONSES))
     found = replace(found, rules=found.under.get(router, found.rules))
-    if not found.known or (router in _EXACT_UNDER and later is None):
+    if not found.known:
         return found
-    if router in _ROUTED and later is None:
-        return replace(found, margin=found.margin.widest(_ROUTED[router]))
-    return replace(found, known=False, margin=GENERIC.margin)
+    if later is not None or router not in _PASSING:
+        return replace(found, known=False, margin=GENERIC.margin)
+    found = replace(found, margin=found.margin.widest(_PASSING[router]))
+    if _UNRECORDED.fullmatch(nearest):
+        return replace(found, known=False, margin=found.margin.widest(_UNRECORDED_MARGIN))
+    return found

@@ -43,6 +43,14 @@ def fills_output(model: str) -> bool:
     return family_of(model).name.startswith("anthropic")
 
 
+@functools.lru_cache(maxsize=1024)
+def sent_to_responses(model: str) -> bool:
+    """Whether litellm sends a model's chat completions to OpenAI's Responses API: where it serves nothing else, or the
+    name says so (`openai/responses/gpt-5`)."""
+    entry = _entry(model)
+    return "responses" in model.split("/")[:-1] or (entry is not None and entry.get("mode") == "responses")
+
+
 def _entry(model: str) -> Mapping[str, Any] | None:
     """The table's entry under the whole name, or under what follows the provider that it names."""
     table = _table()

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Final
 
 from mn_tokens.values import Kind
+
+_ROUNDING: Final = 2
+"""Fewer tokens than that are room for rounding; for texts, whatever their length, the share is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +38,17 @@ class Margin:
     schema: Bound
     strange: Bound = Bound(0.25, 8)
 
+    def doubts(self, spent: Mapping[Kind, int]) -> list[Kind]:
+        """The kinds of tokens in a request that have more room than for rounding: their rules are not known whole."""
+        return [kind for kind, tokens in spent.items() if kind != "text" and self._room(kind, tokens) >= _ROUNDING]
+
     def of(self, spent: Mapping[Kind, int]) -> int:
         """Whole tokens, for the tokens that were counted of each kind."""
-        room = 0.0
-        for kind, tokens in spent.items():
-            bound: Bound = getattr(self, kind)
-            room += bound.share * tokens + bound.constant
-        return int(room)
+        return int(sum(self._room(kind, tokens) for kind, tokens in spent.items()))
+
+    def _room(self, kind: Kind, tokens: int) -> float:
+        bound: Bound = getattr(self, kind)
+        return bound.share * tokens + bound.constant
 
     def widest(self, other: Margin) -> Margin:
         """What holds where either does."""

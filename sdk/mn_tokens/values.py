@@ -30,7 +30,8 @@ class Count:
 
     `tokens` is the sum of the ledger. `margin` is how many more the provider may bill, and `reasons` say why it may;
     admission adds it. `widened` of them are for what the model was seen to bill (`Calibration`). `exact` says that
-    tokenizer and framing are known for this model and that nothing in the request is outside of what is known.
+    tokenizer and framing are known for this model, from recorded requests, and that nothing in the request is outside
+    of what is known: its margin, if any, is for rounding.
     """
 
     tokens: int

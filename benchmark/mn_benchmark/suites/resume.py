@@ -238,7 +238,8 @@ def _end(root: Path) -> tuple[dict[str, str], int]:
 
 def _is_refused_or_whole(death: Death, kept: Mapping[str, bytes]) -> bool:
     with _resuming(death) as (root, model):
-        opened(root).close()  # merges the logs into the files: of a log, SQLite takes damage for a cut that power made
+        if death.chance.random() < 0.5:
+            opened(root).close()  # merges the logs into the files
         _damage(root, death.chance)
         try:
             with opened(root) as session:
@@ -251,8 +252,9 @@ def _is_refused_or_whole(death: Death, kept: Mapping[str, bytes]) -> bool:
 
 
 def _damage(root: Path, chance: random.Random) -> None:
-    """Flips some bytes of the journal or of the record, or cuts it off."""
-    file = root / chance.choice([FILE_NAME, FILE_NAME, RECORD_NAME])
+    """Flips some bytes of the journal, of its log or of the record, or cuts it off."""
+    log = root / f"{FILE_NAME}-wal"
+    file = chance.choice([log if log.exists() else root / FILE_NAME, root / FILE_NAME, root / RECORD_NAME])
     data = bytearray(file.read_bytes())
     if chance.random() < 0.3:
         del data[chance.randrange(1, len(data)) :]

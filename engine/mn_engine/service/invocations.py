@@ -119,7 +119,7 @@ def respond_invocation(
     def decide(known: Invocations) -> Attempt:
         of = _of(known, scope, attempt)
         if outcome is State.RESPONDED:
-            return respond(of, response, usable=usable)
+            return respond(of, response, usable=usable, evidence=evidence)
         return settle(of, outcome, epoch=epoch, evidence=evidence)
 
     return _decide(engine, scope, name, decide)

@@ -2,10 +2,27 @@
 
 from typing import TYPE_CHECKING, Any
 
-from mn_contract.errors import AmbiguousInvocation, ContextBudgetExceeded, ContextError, NeedsPartition
+from mn_contract.errors import (
+    AmbiguousInvocation,
+    ContextBudgetExceeded,
+    ContextError,
+    DependencyUnavailable,
+    IdempotencyConflict,
+    InvalidInput,
+    InvocationInFlight,
+    NeedsPartition,
+    NotFound,
+    RecordInUse,
+    RunClosed,
+    SourceMismatch,
+    StorageFull,
+    UnmanagedCall,
+    UnusableResponse,
+)
 from mn_sdk.context_session.capacity import available_text_bytes
 from mn_sdk.context_session.policy import ContextPolicy
 from mn_sdk.context_session.session import ContextSession
+from mn_sdk.scope import SessionScope
 
 if TYPE_CHECKING:
     from mn_sdk.context_session.asynchronous import AsyncContextSession
@@ -17,7 +34,19 @@ __all__ = [
     "ContextError",
     "ContextPolicy",
     "ContextSession",
+    "DependencyUnavailable",
+    "IdempotencyConflict",
+    "InvalidInput",
+    "InvocationInFlight",
     "NeedsPartition",
+    "NotFound",
+    "RecordInUse",
+    "RunClosed",
+    "SessionScope",
+    "SourceMismatch",
+    "StorageFull",
+    "UnmanagedCall",
+    "UnusableResponse",
     "available_text_bytes",
 ]
 

@@ -84,7 +84,7 @@ class Admission:
             packet, recalled, rounds = self._packet(left_out)
         left_out = self._left_out(recalled, left_out, self.input_budget)
         call, count = self.call.with_messages(self.form.messages(recalled, left_out)), self._sized(recalled, left_out)
-        if not call.output_tokens and fills_output(call.model):
+        if not call.limits_output and fills_output(call.model):
             call = call.with_output(self.policy.output_room(call.model, count.upper))
         return Admitted(
             call=call,

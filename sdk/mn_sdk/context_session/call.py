@@ -7,7 +7,7 @@ none (invariant 10).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,13 +17,19 @@ from mn_sdk.arguments import read_flag
 from mn_sdk.context_session.histories import check_history
 from mn_sdk.context_session.steering import DROPPED, PRIVATE, REFUSED, STEERING
 from mn_tokens import check_request
+from mn_tokens.reading.chat import is_function
+from mn_tokens.reading.json_values import plain_json
 
-_OVERRIDING: Final = (
-    "messages", "model", "tools", "functions", "tool_choice", "function_call", "response_format", "max_tokens",
-    "max_completion_tokens", "max_output_tokens", "input", "prompt", "extra_body", "stream", "n", *REFUSED,
-)  # fmt: skip
+_OUTPUT: Final = frozenset({
+    "max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "maxTokens", "max_new_tokens",
+    "max_tokens_to_sample", "max_gen_len", "num_predict",
+})  # fmt: skip
+"""How the providers that litellm passes arguments on to spell the most that a model may write."""
+_OVERRIDING: Final = frozenset({
+    "messages", "model", "tools", "functions", "tool_choice", "function_call", "response_format", "input", "prompt",
+    "extra_body", "stream", "n", *_OUTPUT, *REFUSED,
+})  # fmt: skip
 """What `extra_body` cannot hold: it is laid over the request that was counted."""
-_OUTPUT: Final = ("max_tokens", "max_completion_tokens")
 _TIMEOUT_SECONDS: Final = 600.0
 _TIMEOUT_SECONDS_MAX: Final = 86_400.0
 
@@ -52,8 +58,14 @@ class ModelCall:
 
     @property
     def output_tokens(self) -> int:
-        """The output that the caller allows; 0 where the call does not say."""
-        return max((self.asked[name] for name in _OUTPUT if name in self.asked), default=0)
+        """The output that the caller allows, thoughts among it; 0 where the call does not say."""
+        budgets = [value for value in map(_thoughts, self.asked.values()) if value]
+        return max([*budgets, *(value for _, value in _outputs(self.asked))], default=0)
+
+    @property
+    def limits_output(self) -> bool:
+        """Whether the call says how much may be written in all."""
+        return any(True for _ in _outputs(self.asked))
 
     def with_messages(self, messages: list[dict[str, Any]]) -> ModelCall:
         """The same call with other messages."""
@@ -64,9 +76,9 @@ class ModelCall:
         return ModelCall(asked={**self.asked, "max_tokens": tokens}, steering=self.steering)
 
     def arguments(self, *, timeout: float) -> dict[str, Any]:
-        """What litellm is given."""
+        """What litellm is given, for itself: it writes into what it gets."""
         kept = {name: value for name, value in self.steering.items() if name not in DROPPED}
-        return {**kept, **self.asked, "num_retries": 0, "max_retries": 0, "timeout": timeout}
+        return {**kept, **plain_json(self.asked, "request"), "num_retries": 0, "max_retries": 0, "timeout": timeout}
 
     def encoded(self) -> bytes:
         """The canonical JSON of the complete request, steering aside."""
@@ -74,15 +86,20 @@ class ModelCall:
 
 
 def read_call(arguments: Mapping[str, Any], *, response_format: Any) -> ModelCall:
-    """A call from litellm's arguments. `response_format` is what is sent for it. Raises InvalidInput."""
-    given = {name: value for name, value in arguments.items() if value is not None and not name.startswith(PRIVATE)}
+    """A call from litellm's arguments, with a copy of all that is asked: nobody changes it between count and send.
+    `response_format` is what is sent for it. Raises InvalidInput."""
+    given = {
+        name: value if name in STEERING or name == "messages" else plain_json(value, name)
+        for name, value in arguments.items()
+        if value is not None and not name.startswith(PRIVATE)
+    }
     given["messages"] = check_history(given.get("messages"))
     if response_format is not None:
         if not isinstance(response_format, Mapping):
             raise InvalidInput(
                 "response_format must be an object, or a class that has a schema", field="response_format"
             )
-        given["response_format"] = response_format
+        given["response_format"] = plain_json(response_format, "response_format")
     for name, why in REFUSED.items():
         if given.pop(name, None):  # what is off is not sent either: litellm may take even that for a wish
             raise InvalidInput(f"{name} cannot be used in a managed call: {why}", field=name)
@@ -109,8 +126,7 @@ def _check_model(model: Any) -> None:
 
 def check_sizes(given: Mapping[str, Any]) -> None:
     """Raises InvalidInput where the output or the time that a call allows is no size."""
-    for name in _OUTPUT:
-        value = given.get(name, 1)
+    for name, value in _outputs(given):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise InvalidInput(f"{name} must be a whole number, 1 or more", field=name)
     seconds = _timeout(given)
@@ -130,10 +146,11 @@ def _check_stream(given: Mapping[str, Any]) -> None:
 
 def _check_tools(tools: Sequence[Mapping[str, Any]]) -> None:
     for index, tool in enumerate(tools):
-        if tool.get("type") == "mcp":
+        if not is_function(tool) and tool.get("type") != "custom":
             raise InvalidInput(
-                f"tools[{index}] names an MCP server, whose tools and their results would be added after the request "
-                "was counted; describe its functions instead, and call them yourself",
+                f"tools[{index}] is no function but a tool that the provider has (a search, a shell, an MCP server): "
+                "what it adds to the request cannot be counted here. Describe functions instead, and call them "
+                "yourself",
                 field=f"tools[{index}]",
             )
 
@@ -141,12 +158,27 @@ def _check_tools(tools: Sequence[Mapping[str, Any]]) -> None:
 def _check_body(body: Any) -> None:
     if not isinstance(body, Mapping):
         raise InvalidInput("extra_body must be an object", field="extra_body")
-    for name in _OVERRIDING:
-        if name in body:
+    for name in body:
+        if name in _OVERRIDING:
             raise InvalidInput(
                 f"extra_body cannot hold {name}: it would replace what was counted; give it as an argument of its own",
                 field=f"extra_body.{name}",
             )
+
+
+def _outputs(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """(path, tokens) of each limit of the output: an argument, or a member of one, such as of a generation config."""
+    for name, value in given.items():
+        if name in _OUTPUT:
+            yield name, value
+        elif isinstance(value, Mapping):
+            yield from ((f"{name}.{inner}", limit) for inner, limit in value.items() if inner in _OUTPUT)
+
+
+def _thoughts(value: Any) -> int:
+    """The budget for thoughts that an argument holds; 0 for none, which some models write as 0 or -1."""
+    budget = value.get("budget_tokens") if isinstance(value, Mapping) else None
+    return max(budget, 0) if isinstance(budget, int) else 0
 
 
 def _timeout(arguments: Mapping[str, Any]) -> Any:

@@ -7,8 +7,8 @@ meanwhile (invariant 10); and `close` need not wait for as long as a model takes
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from types import TracebackType
 
 from mn_contract.errors import DependencyUnavailable
 
@@ -27,20 +27,24 @@ class Closing:
         if self._closed:
             raise DependencyUnavailable("the session is closed; open another one", dependency="session")
 
-    @contextmanager
-    def under_way(self) -> Iterator[None]:
-        """A span in which nothing is let go. Raises DependencyUnavailable where the session is closed."""
+    def under_way(self) -> Span:
+        """A span in which nothing is let go: to be entered, which raises DependencyUnavailable where the session is
+        closed."""
+        return Span(self)
+
+    def begin(self) -> None:
+        """Something is under way. Raises DependencyUnavailable where the session is closed."""
         with self._lock:
             self.check()
             self._under_way += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._under_way -= 1
-                last = self._closed and not self._under_way
-            if last:
-                self._let_go()
+
+    def end(self) -> None:
+        """It is no more."""
+        with self._lock:
+            self._under_way -= 1
+            last = self._closed and not self._under_way
+        if last:
+            self._let_go()
 
     def close(self) -> None:
         """Idempotent."""
@@ -49,3 +53,20 @@ class Closing:
             self._closed = True
         if last:
             self._let_go()
+
+
+class Span:
+    """See Closing.under_way. No generator: a collector ends those in a cycle before it tells whoever holds them."""
+
+    __slots__ = ("_closing",)
+
+    def __init__(self, closing: Closing) -> None:
+        self._closing = closing
+
+    def __enter__(self) -> None:
+        self._closing.begin()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._closing.end()

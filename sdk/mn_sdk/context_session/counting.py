@@ -9,44 +9,93 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 from mn_contract.canonical import encoded
 from mn_contract.errors import InvalidInput
 from mn_sdk.context_session.admit import Counter as CountRequest
+from mn_sdk.context_session.journal.database import FILE_NAME, Database
 from mn_sdk.context_session.journal.notes import Notes
+from mn_sdk.context_session.journal.rows import Clearing, Rows
+from mn_sdk.context_session.lifetime import Lifetime
 from mn_sdk.environment import COUNTER_FACTORY, token_counter_factory
 from mn_sdk.scope import SessionScope
-from mn_tokens import Calibration, Count, Counter, Drift, ExactCounter, calibration_of
+from mn_tokens import Api, Calibration, Count, Counter, Drift, ExactCounter, Part, calibration_of
 from mn_tokens.exact import loaded
 
 _KIND: Final = "calibration"
 _NAME: Final = "models"
+_PATIENCE_SECONDS: Final = 60.0
+"""How long a counter of the user's is waited for, where the session has so long."""
 
 
-def counting(notes: Notes, scope: SessionScope) -> Counting:
+def counting(notes: Notes, scope: SessionScope, lifetime: Lifetime) -> Counting:
     """The session's counting, with what was learned under its root. Raises InvalidInput where a counter is configured
     that cannot be made."""
-    kept = notes.get(_KIND, _NAME)
-    calibration = Calibration() if kept is None else calibration_of(json.loads(kept))
-    return Counting(_counter(scope), _Learned(calibration, notes))
+    own = Counter()
+    learned = _Learned(notes)
+    learned.refresh()
+    return Counting(_counter(scope, own, patience=lambda: lifetime.remaining(_PATIENCE_SECONDS)), own, learned)
+
+
+def counter_at(root: Path | None, scope: SessionScope | None) -> CountRequest:
+    """What a session of this scope under `root` counts by, with what was learned there; without, what one does that has
+    learned nothing. Nothing is made where there is no journal yet. Raises as `counting` does."""
+    counter = _counter(scope, Counter(), patience=lambda: _PATIENCE_SECONDS)
+    calibration = Calibration() if root is None or scope is None else _kept_at(root, scope)
+    return lambda request, model: calibration.applied(counter(request, model), model=model)
+
+
+def _kept_at(root: Path, scope: SessionScope) -> Calibration:
+    if not (root / FILE_NAME).exists():
+        return Calibration()
+    rows = Rows(Database(root), scope, clearing=Clearing(root, scope), state=None)
+    try:
+        return _calibration(Notes(rows).get(_KIND, _NAME))
+    finally:
+        rows.close()
+
+
+def _calibration(kept: bytes | None) -> Calibration:
+    return Calibration() if kept is None else calibration_of(json.loads(kept))
 
 
 class Counting:
-    """Counts requests, and learns. Thread-safe."""
+    """Counts requests, and learns. `own` is our counter, whichever counts. Thread-safe."""
 
-    def __init__(self, counter: CountRequest, learned: _Learned) -> None:
+    def __init__(self, counter: CountRequest, own: Counter, learned: _Learned) -> None:
         self._counter = counter
+        self._own = own
         self._learned = learned
 
     def by(self, counter: CountRequest) -> Counting:
         """What counts by another counter and shares what is learned."""
-        return Counting(counter, self._learned)
+        return Counting(counter, self._own, self._learned)
+
+    def refresh(self) -> None:
+        """Takes in what other sessions under this root have learned."""
+        self._learned.refresh()
 
     def count(self, request: Mapping[str, Any], model: str) -> Count:
         """The tokens of a complete request, with the margin that the model has shown to need."""
         return self._learned.calibration.applied(self._counter(request, model), model=model)
+
+    def sent(self, count: Count, asked: Mapping[str, Any], sent: Mapping[str, Any], *, model: str, api: Api) -> Count:
+        """`count`, which is of `asked`, for what is sent in its place, a body of `api`: by as much more or less as our
+        rules tell, for a counter that knows better knows it of `asked` only. Raises InvalidInput where the body cannot
+        be counted."""
+        before, after = self._own.count(asked, model=model), self._own.count(sent, model=model, api=api)
+        apart = after.tokens - before.tokens
+        return replace(
+            count,
+            tokens=max(count.tokens + apart, 0),
+            margin=max(count.margin + after.margin - before.margin, 0),
+            exact=count.exact and not apart,
+            ledger=(*count.ledger, Part("what litellm changes", apart)) if apart else count.ledger,
+        )
 
     def forget(self, model: str) -> None:
         """Forgets what was learned of a model, here and in what is kept. Raises InvalidInput where none is named."""
@@ -66,37 +115,65 @@ class Counting:
 
 
 class _Learned:
-    """What was learned, kept under the session's root where it matters: when a margin has become wider."""
+    """What was learned, kept under the session's root where it matters: when a margin has become wider. What is kept
+    is changed in one step with reading it, so that sessions that learn at the same time learn from each other."""
 
-    def __init__(self, calibration: Calibration, notes: Notes) -> None:
-        self.calibration = calibration
+    def __init__(self, notes: Notes) -> None:
+        self.calibration = Calibration()
         self._notes = notes
+        self._kept: bytes | None = None
         self._lock = threading.Lock()
+
+    def refresh(self) -> None:
+        with self._lock:
+            self._take(self._notes.get(_KIND, _NAME))
 
     def observe(self, count: Count, model: str, billed: Any) -> Drift | None:
         with self._lock:
-            self.calibration, drift = self.calibration.observed(count, model=model, billed=billed)
-            if drift is not None:
-                self._keep()
+            calibration, drift = self.calibration.observed(count, model=model, billed=billed)
+            if drift is None:
+                self.calibration = calibration
+                return None
+
+            def change(kept: bytes | None) -> bytes:
+                nonlocal drift
+                self._take(kept)
+                self.calibration, drift = self.calibration.observed(count, model=model, billed=billed)
+                return self._encoded()
+
+            self._notes.update(_KIND, _NAME, change)
             return drift
 
     def forget(self, model: str) -> None:
-        with self._lock:
+        def change(kept: bytes | None) -> bytes:
+            self._take(kept)
             self.calibration = self.calibration.forgotten(model)
-            self._keep()
+            return self._encoded()
 
-    def _keep(self) -> None:
-        self._notes.put(_KIND, _NAME, encoded(self.calibration.document()))
+        with self._lock:
+            self._notes.update(_KIND, _NAME, change)
+
+    def _take(self, kept: bytes | None) -> None:
+        """Goes by what is kept, where somebody else has changed that."""
+        if kept != self._kept:
+            self.calibration = _calibration(kept)
+            self._kept = kept
+
+    def _encoded(self) -> bytes:
+        self._kept = encoded(self.calibration.document())
+        return self._kept
 
 
-def _counter(scope: SessionScope) -> CountRequest:
+def _counter(scope: SessionScope | None, own: Counter, *, patience: Callable[[], float]) -> CountRequest:
     factory = token_counter_factory()
-    counter: Counter | ExactCounter = Counter()
+    counter: Counter | ExactCounter = own
     if factory is not None:
         counter = ExactCounter(
             counter=loaded(factory, COUNTER_FACTORY),
-            scope={"job_id": scope.job_id, "run_id": scope.run_id},
-            principal=scope.principal,
+            scope={} if scope is None else {"job_id": scope.job_id, "run_id": scope.run_id},
+            principal="" if scope is None else scope.principal,
             name=factory,
+            own=own,
+            patience=patience,
         )
     return lambda request, model: counter.count(request, model=model)

@@ -27,8 +27,10 @@ from mn_sdk.context_session.closing import Closing
 from mn_sdk.context_session.counting import Counting
 from mn_sdk.context_session.decision import Turning
 from mn_sdk.context_session.documents import coverage_document
+from mn_sdk.context_session.histories import check_for
 from mn_sdk.context_session.journal import Journal
 from mn_sdk.context_session.journal.notes import Note
+from mn_sdk.context_session.leaving import Leaving
 from mn_sdk.context_session.lifetime import Lifetime
 from mn_sdk.context_session.outcome import Answered, NotExecuted, Outcome, Unusable, size_of
 from mn_sdk.context_session.policy import ContextPolicy
@@ -37,7 +39,6 @@ from mn_sdk.context_session.report import TurnReport
 from mn_sdk.context_session.verify import verify
 from mn_sdk.context_session.writeback import write_back
 from mn_sdk.scope import SessionScope
-from mn_tokens import Count
 
 _LEASE_SLACK_SECONDS: Final = 60.0
 """Beside the send itself: admission before it, the journal after it."""
@@ -50,7 +51,7 @@ class Ready:
     attempt: Attempt
     arguments: Mapping[str, Any]
     turning: Turning
-    count: Count
+    leaving: Leaving
     report: TurnReport
 
 
@@ -109,7 +110,13 @@ class Dispatcher:
             attempt=attempt,
             arguments=admitted.call.arguments(timeout=timeout),
             turning=turning,
-            count=admitted.count,
+            leaving=Leaving(
+                asked=admitted.call.asked,
+                model=admitted.call.model,
+                count=admitted.count,
+                input_budget=admitted.input_budget,
+                counting=self.counting,
+            ),
             report=report,
         )
 
@@ -118,9 +125,10 @@ class Dispatcher:
         if not isinstance(outcome, Answered) or len(outcome.stored) > RESPONSE_BYTES_MAX:
             self._failed(ready.attempt, outcome)
         attempt = self.journal.invocations.respond(ready.attempt, outcome.stored, usable=True)
-        report = self._answered(ready.report, attempt, ready.turning)
-        report = replace(report, drift=self.counting.observed(ready.count, report.model, report.usage))
-        if report.drift:
+        count = ready.leaving.count
+        report = self._answered(ready.report.counted(count), attempt, ready.turning)
+        report = replace(report, drift=self.counting.observed(count, report.model, report.usage))
+        if report.drift or report.tokens != ready.report.tokens:
             self.journal.notes.put_all([seen.report_note(attempt, report)])
         self.lifetime.check()
         return Settled(response=outcome.response, report=report, replayed=False)
@@ -188,6 +196,7 @@ class Dispatcher:
         self, turning: Turning, call: ModelCall, form: Form, asked: dict[str, packet_pb2.CompileRequest]
     ) -> Admission:
         """The admission of a call; `asked` gets the request of each packet, by its digest."""
+        self.counting.refresh()
         required = tuple(card for ref in turning.required_refs for card in self.recorder.cards_of(ref))
         rotation = self.journal.cursor(turning.rotation) if turning.rotation else None
 
@@ -235,7 +244,7 @@ def _report(
     *,
     request_sha256: str,
 ) -> TurnReport:
-    packet, count = admitted.packet, admitted.count
+    packet = admitted.packet
     return TurnReport(
         name=turning.name,
         attempt=attempt.attempt,
@@ -243,12 +252,6 @@ def _report(
         request_sha256=request_sha256,
         window=policy.window_of(admitted.call.model),
         input_budget=admitted.input_budget,
-        tokens=count.tokens,
-        margin=count.margin,
-        exact=count.exact,
-        tokenizer=count.tokenizer,
-        reasons=count.reasons,
-        parts=tuple({"part": part.part, "tokens": part.tokens} for part in count.ledger),
         left_out_of_current=admitted.left_out,
         revision=packet.revision,
         packet_digest=packet.digest,
@@ -269,10 +272,12 @@ def _report(
         selector=packet.selector,
         ranges_verified=verified,
         rounds=admitted.rounds,
-    )
+    ).counted(admitted.count)
 
 
 def _form(turning: Turning, call: ModelCall) -> Form:
+    """Raises InvalidInput where the model's provider would not take the history."""
+    check_for(call.model, call.asked)
     messages = call.asked["messages"]
     return read_form(messages, turning.required_fields) if turning.recall else Form(history=messages)
 

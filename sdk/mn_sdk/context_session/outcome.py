@@ -68,6 +68,8 @@ def judge(error: BaseException, exchange: Exchange) -> Outcome:
     """The outcome of a call that raised `error`."""
     told = f"{type(error).__name__} ({exchange.describe()})"[: EVIDENCE_BYTES_MAX // 4]
     if exchange.sent == 0:
+        if exchange.refusal is not None:
+            return NotExecuted(exchange.refusal, f"nothing was sent: {exchange.refusal.reason}")
         if exchange.about_to_send and not _means_unsent(error):
             return Unknown(error, f"sent by other means than a known HTTP client: {told}")
         return NotExecuted(error, f"nothing was sent: {told}")

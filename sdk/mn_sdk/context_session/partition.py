@@ -40,13 +40,19 @@ def over_budget(
         "oversize": [*oversize, *records],
         "carry_forward": "record each result with observe()",
     }
-    advice = (
-        "split the decision as the plan says, and carry the results forward"
-        if splits
-        else "no split helps, because what stands in every part of one does not fit: instructions, tools, constraints "
-        "and obligations. Make them smaller, name fewer topics and claims, resolve or supersede some of the records, "
-        "or give more room"
-    )
+    if splits and decisions:
+        advice = "split the decision as the plan says, and carry the results forward"
+    elif splits:
+        advice = (
+            "there is nothing to split: what `plan.oversize` names fits into no request. Make it smaller, or give more "
+            "room"
+        )
+    else:
+        advice = (
+            "no split helps, because what stands in every part of one does not fit: instructions, messages that are no "
+            "object of keys, tools, constraints and obligations. Make them smaller, name fewer topics and claims, "
+            "resolve or supersede some of the records, or give more room"
+        )
     return NeedsPartition(
         f"the request cannot be made to fit {input_budget} tokens ({reason}); {advice}",
         detail={

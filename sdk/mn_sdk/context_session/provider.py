@@ -12,7 +12,7 @@ import json
 import os
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from mn_contract.canonical import encoded
 from mn_contract.errors import InvalidInput
 from mn_sdk.context_session.outcome import Answered, Outcome, Unknown, Unusable, judge
 from mn_sdk.context_session.steering import SETTINGS
-from mn_sdk.context_session.wiretap import Exchange, recording
+from mn_sdk.context_session.wiretap import Check, Exchange, recording
 
 _REMARKS: Final = (
     ("message", r"Items? .* `ReadOnly` qualifier"),
@@ -31,6 +31,9 @@ _REMARKS: Final = (
 
 _lock: Final = threading.Lock()
 _loaded: ModuleType | None = None
+_hushing = 0
+_filters: Final[list[Any]] = []
+"""The entries of `warnings.filters` that are ours."""
 
 
 def load() -> ModuleType:
@@ -39,13 +42,14 @@ def load() -> ModuleType:
     with _lock:
         if _loaded is None:
             _loaded = _imported()
-        _hush()
         return _loaded
 
 
 def _imported() -> ModuleType:
-    # Without this litellm fetches its price table over the network when it is imported.
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    # Without these litellm fetches tables of its own over the network: prices when it is imported, headers when Claude
+    # is called.
+    for name in ("LITELLM_LOCAL_MODEL_COST_MAP", "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS"):
+        os.environ.setdefault(name, "True")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import litellm
@@ -56,14 +60,26 @@ def _imported() -> ModuleType:
     return litellm
 
 
-def _hush() -> None:
-    # Asked for anew before each use, because litellm builds its classes late, and test runners and others put the
-    # filters back in between. An entry that is there already is only moved to the front, so nothing grows.
-    for kind, pattern in _REMARKS:
-        if kind == "message":
-            warnings.filterwarnings("ignore", message=pattern)
-        else:
-            warnings.filterwarnings("ignore", module=pattern)
+@contextlib.contextmanager
+def _hushed() -> Iterator[None]:
+    """Without litellm's remarks on itself, for as long as anybody is in here; the program's own filters stay."""
+    global _hushing
+    with _lock:
+        _hushing += 1
+        for kind, pattern in _REMARKS:  # each time, for test runners and others put the filters back in between
+            warnings.filterwarnings("ignore", **{kind: pattern})  # type: ignore[arg-type]
+            entry = warnings.filters[0]
+            if entry not in _filters:
+                _filters.append(entry)
+    try:
+        yield
+    finally:
+        with _lock:
+            _hushing -= 1
+            if not _hushing:
+                while _filters:
+                    with contextlib.suppress(ValueError):  # somebody has put them back meanwhile
+                        warnings.filters.remove(_filters.pop())  # type: ignore[attr-defined]
 
 
 def check_settings() -> None:
@@ -77,6 +93,26 @@ def check_settings() -> None:
             )
 
 
+@_hushed()
+def check_taken(model: str, names: Iterable[str]) -> None:
+    """Raises InvalidInput where the model's provider takes no argument of one of these names, as far as litellm knows:
+    it would refuse the call, or write functions into the prompt after that was counted."""
+    litellm = load()
+    try:
+        name, provider, *_ = litellm.get_llm_provider(model)
+    except litellm.exceptions.BadRequestError:  # litellm says so itself when it is asked to send
+        return
+    taken = litellm.get_supported_openai_params(name, provider)
+    for wanted in names:
+        if taken is not None and wanted not in taken:
+            raise InvalidInput(
+                f"{provider} takes no {wanted} for {name}, as litellm knows it; leave it out, or name another model "
+                "(for functions with Ollama: ollama_chat/...)",
+                field=wanted,
+            )
+
+
+@_hushed()
 def check_model(model: str, field: str) -> None:
     """Raises InvalidInput where litellm knows no provider of this model, or the provider's key is not set. Sends
     nothing."""
@@ -94,31 +130,31 @@ def check_model(model: str, field: str) -> None:
         raise InvalidInput(f"{field} {model} needs {' and '.join(missing)} in the environment", field=field)
 
 
-def send(arguments: Mapping[str, Any]) -> Outcome | Flowing:
-    """Sends a request once, and says what became of it within `arguments["timeout"]` seconds; of a stream, once it has
-    been read. Never raises for what happened after it was sent."""
+def send(arguments: Mapping[str, Any], check: Check | None = None) -> Outcome | Flowing:
+    """Sends a request once, if `check` lets it leave, and says what became of it within `arguments["timeout"]` seconds;
+    of a stream, once it has been read. Never raises for what happened after it was sent."""
     from mn_sdk.context_session import interception
 
     load()
-    exchange = Exchange(arguments["timeout"])
+    exchange = Exchange(arguments["timeout"], check)
     try:
-        with recording(exchange):
+        with _hushed(), recording(exchange):
             response = interception.original_completion(**asking_usage(arguments), logger_fn=exchange.on_log)
         return _received(response, exchange, arguments)
     except BaseException as error:  # noqa: BLE001 - an interrupt, too, leaves a call whose outcome must be journaled
         return _judged(error, exchange)
 
 
-async def asend(arguments: Mapping[str, Any]) -> Outcome | Flowing:
+async def asend(arguments: Mapping[str, Any], check: Check | None = None) -> Outcome | Flowing:
     """As `send`, without blocking the loop."""
     import asyncio  # litellm has loaded it
 
     from mn_sdk.context_session import interception
 
     load()
-    exchange = Exchange(arguments["timeout"])
+    exchange = Exchange(arguments["timeout"], check)
     try:
-        with recording(exchange):
+        with _hushed(), recording(exchange):
             async with asyncio.timeout(exchange.left):
                 response = await interception.original_acompletion(**asking_usage(arguments), logger_fn=exchange.on_log)
         return _received(response, exchange, arguments)
@@ -142,14 +178,14 @@ class Flowing:
 
     def read(self) -> Any:
         """See Flow."""
-        with recording(self._exchange):
+        with _hushed(), recording(self._exchange):
             return next(chunk for chunk in self._stream if self._shown(chunk))
 
     async def aread(self) -> Any:
         """See Flow."""
         import asyncio  # litellm has loaded it
 
-        with recording(self._exchange):
+        with _hushed(), recording(self._exchange):
             async with asyncio.timeout(self._exchange.left):
                 while not self._shown(chunk := await anext(self._stream)):
                     pass
@@ -180,6 +216,7 @@ class Flowing:
         return bool(chunk.choices) or self._shows_usage
 
 
+@_hushed()
 def built(chunks: list[Any], messages: Any, exchange: Exchange) -> Outcome:
     """The answer that chunks add up to. Usage that the provider did not report is left out: litellm makes it up."""
     litellm = load()
@@ -211,6 +248,7 @@ def _received(response: Any, exchange: Exchange, arguments: Mapping[str, Any]) -
     return answered(response, exchange)
 
 
+@_hushed()
 def chunks_of(response: Any) -> list[Any]:
     """A whole response as a stream has it: one chunk."""
     from litellm.llms.base_llm.base_model_iterator import convert_model_response_to_streaming
@@ -218,6 +256,7 @@ def chunks_of(response: Any) -> list[Any]:
     return [convert_model_response_to_streaming(response)]
 
 
+@_hushed()
 def unbilled(response: Any) -> Any:
     """A copy of a whole response that says nothing was billed for it."""
     copied = response.model_copy()
@@ -225,6 +264,7 @@ def unbilled(response: Any) -> Any:
     return copied
 
 
+@_hushed()
 def restore(stored: bytes) -> Any:
     """A stored response as litellm's object. Raises InvalidInput where it is none."""
     litellm = load()
@@ -251,6 +291,7 @@ def stored_form(response: Any) -> bytes:
     return stored
 
 
+@_hushed()
 def response_schema(wanted: Any) -> Any:
     """`response_format` as it is sent: litellm takes classes too, and sends their JSON schema."""
     if not isinstance(wanted, type):
@@ -283,10 +324,22 @@ def usage_of(stored: bytes) -> dict[str, int]:
 def answered(response: Any, exchange: Exchange) -> Outcome:
     """A whole answer: usable where it is a chat completion."""
     try:
+        _check_said(exchange.body)
         return Answered(stored_form(response), response)
     except InvalidInput as error:
         seen = exchange.body
         return Unusable(repr(response).encode("utf-8", "backslashreplace") if seen is None else seen, error)
+
+
+def _check_said(body: bytes | None) -> None:
+    """Raises InvalidInput where a body is a chat completion that says nothing: litellm makes a message up."""
+    try:
+        document = json.loads(body or b"null")
+    except (ValueError, RecursionError):
+        return
+    choices = document.get("choices") if isinstance(document, dict) else None
+    if isinstance(choices, list) and choices and isinstance(choices[0], dict) and choices[0].get("message") == {}:
+        raise InvalidInput("the answer's message is empty", field="response")
 
 
 def _dumped(response: Any) -> Any:

@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from mn.context.working.v1 import artifact_pb2, card_pb2
-from mn_contract.errors import ContextBudgetExceeded, InvalidInput, NotFound, StorageFull
+from mn_contract.canonical import digest
+from mn_contract.errors import ContextBudgetExceeded, InvalidInput, NotFound, SourceMismatch, StorageFull
 from mn_contract.limits import (
     ARTIFACT_INLINE_BYTES_MAX,
     CARD_LIST_MAX,
@@ -23,9 +24,11 @@ from mn_contract.limits import (
 )
 from mn_sdk.client import WorkingMemoryClient
 from mn_sdk.context_session import pieces
-from mn_sdk.context_session.observation import Observation
+from mn_sdk.context_session.observation import RESPONSE_NAMES, Observation
 
 _KNOWN_MAX: Final = 4096
+_SUFFIX_BYTES: Final = 24
+"""What an attempt's and a piece's number take of an id."""
 Link = tuple[str, str]
 
 
@@ -73,6 +76,22 @@ class Recorder:
         if found:
             self._remember(ref, found)
         return found or (ref,)
+
+    def check_unanswered(self, name: str) -> None:
+        """Raises SourceMismatch where the record has the response to the first attempt at a call that the journal knows
+        nothing of: it was made, and the journal has lost it (invariant 10)."""
+        event = response_id(name, 1)
+        for ref in (event, pieces.piece_id(event, 1)):
+            try:
+                self._client.card(ref)
+            except NotFound:
+                continue
+            raise SourceMismatch(
+                f"the record has the response to call {name!r}, as {ref}, and the journal has lost the call; nothing "
+                "was sent. Restore the folder of the journal from a backup, or give the call another name",
+                name=name,
+                ref=ref,
+            )
 
     def _pieces_of(self, ref: str) -> tuple[str, ...]:
         try:
@@ -124,6 +143,14 @@ class Recorder:
         if len(self._known) >= _KNOWN_MAX:
             self._known.clear()
         self._known[ref] = cards
+
+
+def response_id(name: str, attempt: int) -> str:
+    """The name of the event by which the response to an attempt is written back: the call's where it leaves room, else
+    its digest."""
+    room = ID_BYTES_MAX - len(RESPONSE_NAMES) - _SUFFIX_BYTES
+    shown = name if len(name) <= room else f"sha256-{digest(name.encode())}"
+    return f"{RESPONSE_NAMES}{shown}/{attempt}"
 
 
 def _whole(event_id: str, observation: Observation) -> card_pb2.Event:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from mn_contract.canonical import encoded
+from mn_tokens import Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,18 @@ class TurnReport:
     def encoded(self) -> bytes:
         """Canonical JSON."""
         return encoded({entry.name: getattr(self, entry.name) for entry in fields(self)})
+
+    def counted(self, count: Count) -> TurnReport:
+        """The report, saying what the request takes."""
+        return replace(
+            self,
+            tokens=count.tokens,
+            margin=count.margin,
+            exact=count.exact,
+            tokenizer=count.tokenizer,
+            reasons=count.reasons,
+            parts=tuple({"part": part.part, "tokens": part.tokens} for part in count.ledger),
+        )
 
     def answered(self, *, usage: Mapping[str, int], written_back: str) -> TurnReport:
         """The report, saying what was billed and how the write-back went."""

@@ -14,13 +14,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from mn.context.working.v1 import card_pb2, run_pb2
-from mn_contract.errors import InvalidInput, NotFound
-from mn_contract.invocations import REPLAYABLE, Attempt, State
+from mn_contract.errors import IdempotencyConflict, InvalidInput, NotFound
+from mn_contract.invocations import REPLAYABLE, Attempt, State, check_evidence
 from mn_contract.limits import (
     ATTEMPT_MAX,
     CARD_LIST_MAX,
     CARD_SUMMARY_BYTES_MAX,
-    EVIDENCE_BYTES_MAX,
     REASON_BYTES_MAX,
     SOURCE_URL_BYTES_MAX,
 )
@@ -103,6 +102,7 @@ class ContextSession:
         )
         try:
             self._client.open_run(max_stored_bytes=self.policy.max_storage_bytes)
+            self._recorder = Recorder(self._client)
             embedded = engine_address() is None
             self.journal: Journal = open_journal(
                 folder,
@@ -111,11 +111,11 @@ class ContextSession:
                 state=(lambda: self._client.run().state) if embedded else None,
                 clearing=self._clearing,
                 patience=self._lifetime.remaining,
+                check_new=self._recorder.check_unanswered,
             )
         except BaseException:
             self._client.close()
             raise
-        self._recorder = Recorder(self._client)
         self._scope = scope
         self._closing = Closing(self._let_go)
 
@@ -299,14 +299,20 @@ class ContextSession:
         number = None if attempt is None else read_whole(attempt, "attempt", 1, ATTEMPT_MAX)
         if read_flag(not_executed, "not_executed") == (response is not None):
             raise InvalidInput("give a response, or say not_executed=True", field="response")
-        check_text(evidence, "evidence", EVIDENCE_BYTES_MAX, bytes_min=1)
+        check_evidence(evidence)
         from mn_sdk.context_session.provider import stored_form
 
         stored = None if not_executed else stored_form(response)
         with self._closing.under_way():
             found = None if number is None else self.journal.invocations.find(name, number)
-            if found is not None and found.state is State.SUPERSEDED and stored is not None:
-                return self.journal.invocations.respond(found, stored, usable=True)
+            if found is not None and found.state is State.SUPERSEDED:
+                if stored is not None:
+                    return self.journal.invocations.respond(found, stored, usable=True, evidence=evidence)
+                raise IdempotencyConflict(
+                    f"a retry has replaced attempt {number} of call {name!r}: it stays one that may have been billed, "
+                    "and only a response can still be given to it",
+                    key=name,
+                )
             newest = self.journal.invocations.newest(name)
             if number is not None and (newest is None or newest.attempt != number):
                 raise NotFound("there is no attempt of this number that a response can still be given to")
@@ -458,7 +464,7 @@ class ContextSession:
             recorder=self._recorder,
             policy=self.policy,
             lifetime=self._lifetime,
-            counting=counting(self.journal.notes, self._scope),
+            counting=counting(self.journal.notes, self._scope, self._lifetime),
             scope=self._scope,
             closing=self._closing,
         )

@@ -33,6 +33,7 @@ _FALLBACK: Final = "a fallback would be a second, uncounted send; call again you
 _CACHE: Final = "the journal replays responses; a cache beside it would hide calls"
 _MODEL: Final = "the request was counted for one model; name another as `model`, in a call of its own"
 _LATER: Final = "it would be added after the request was counted; put its text into the messages"
+_HOSTED: Final = "what a provider's own search adds to the request cannot be counted here; search yourself"
 _FORM: Final = "a managed call is one chat completion; call litellm.completion or litellm.acompletion as they are"
 
 ADDING: Final[Mapping[str, str]] = dict.fromkeys(
@@ -50,6 +51,7 @@ REFUSED: Final[Mapping[str, str]] = {
         ("models", "model_list", "deployments", "deployment_id", "model_alias_map", "litellm_params",
          "fastest_response"), _MODEL),
     **ADDING,
+    **dict.fromkeys(("web_search_options", "search_parameters", "plugins"), _HOSTED),
     **dict.fromkeys(("acompletion", "async_call", "text_completion", "atext_completion"), _FORM),
 }  # fmt: skip
 """Arguments that a managed call cannot have (unless they are off or empty), and why."""
@@ -61,6 +63,6 @@ SETTINGS: Final[Mapping[str, str]] = {
         _FALLBACK),
     "cache": _CACHE,
     "model_alias_map": _MODEL,
-    **dict.fromkeys(("custom_prompt_dict", "modify_params", "add_function_to_prompt"), _LATER),
+    **dict.fromkeys(("custom_prompt_dict", "modify_params"), _LATER),
 }  # fmt: skip
 """What must not be set on litellm itself while a managed call is made, and why."""

@@ -47,7 +47,8 @@ class Stream:
     """A managed stream, for `for` or `async for`: read it to its end, or close it. Chunks are litellm's.
 
     Reading raises what the call raises: AmbiguousInvocation where the stream breaks, UnusableResponse where what came
-    adds up to no answer. The end of a turn reads the rest. Several readers share the chunks: each waits for its turn.
+    adds up to no answer. The end of a turn reads the rest, or gives it up where it cannot read it. Several readers
+    share the chunks: each waits for its turn.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Stream:
         self._areading: asyncio.Lock | None = None
         self.asynchronous = asynchronous
         self._open = True
+        self._failure: ContextError | None = None
         self._hidden_params: dict[str, Any] = {}
         """litellm's streams have it: a Router writes there, and wraps what has none for asynchronous readers only."""
 
@@ -111,6 +113,19 @@ class Stream:
             with suppress(ContextError):
                 self._end(StreamClosed())
 
+    def give_up(self, why: str) -> None:
+        """As `close`, and says in the log that the answer is lost, and `why`; who reads on is told as well."""
+        if not self._ends():
+            return
+        self._flow.close()
+        try:
+            self._end(StreamClosed())
+        except ContextError as error:
+            self._failure = error
+            import logging
+
+            logging.getLogger("mn_sdk.context_session").warning("a stream was given up, %s: %s", why, error.message)
+
     async def aclose(self) -> None:
         """As `close`."""
         if self._ends():
@@ -137,7 +152,8 @@ class Stream:
     def __del__(self) -> None:
         if self._open:  # a collector may run while this very thread holds a lock of the journal's
             with suppress(RuntimeError):  # the interpreter ends, and with it whoever holds the call
-                threading.Thread(target=Stream.close, args=(self,), name="mn-stream", daemon=True).start()
+                why = "because nobody holds it any more"
+                threading.Thread(target=Stream.give_up, args=(self, why), name="mn-stream", daemon=True).start()
 
     def _in_turn(self) -> asyncio.Lock:
         import asyncio  # litellm has loaded it
@@ -153,7 +169,7 @@ class Stream:
 
     def _read(self) -> Any:
         if not self._open:
-            raise StopIteration
+            raise self._failure or StopIteration
         try:
             return self._flow.read()
         except BaseException as error:
@@ -163,7 +179,7 @@ class Stream:
 
     async def _aread(self) -> Any:
         if not self._open:
-            raise StopAsyncIteration
+            raise self._failure or StopAsyncIteration
         try:
             return await self._flow.aread()
         except BaseException as error:

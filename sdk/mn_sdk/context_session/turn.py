@@ -90,7 +90,11 @@ class Turn:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            if self._stream is not None and not self._stream.asynchronous:
+            if self._stream is not None and self._stream.asynchronous:
+                self._stream.give_up(
+                    "because a turn without `async with` cannot read the rest of litellm.acompletion's"
+                )
+            elif self._stream is not None:
                 self._finish(self._stream, error)
         finally:
             self._leave(kind)
@@ -128,7 +132,7 @@ class Turn:
         if kind is None and not self._taken:
             import logging
 
-            why = "calls by other clients are not managed"
+            why = "calls by other clients, or from threads that were there before, are not managed"
             if self._refused:
                 why = f"its call was refused ({self._refused}), and the error did not leave the turn"
             logging.getLogger("mn_sdk.context_session").warning(
@@ -144,7 +148,7 @@ class Turn:
             if isinstance(step, Settled):
                 return self._answer(step, asynchronous=False)
             with unmanaged():
-                outcome = provider.send(step.arguments)
+                outcome = provider.send(step.arguments, step.leaving.check)
             if isinstance(outcome, provider.Flowing):
                 return self._flowing(step, outcome, held, asynchronous=False)
             return self._answer(self._settle(step, outcome), asynchronous=False)
@@ -156,7 +160,7 @@ class Turn:
             if isinstance(step, Settled):
                 return self._answer(step, asynchronous=True)
             with unmanaged():
-                outcome = await provider.asend(step.arguments)
+                outcome = await provider.asend(step.arguments, step.leaving.check)
             if isinstance(outcome, provider.Flowing):
                 return self._flowing(step, outcome, held, asynchronous=True)
             return self._answer(await in_thread(self._settle, step, outcome), asynchronous=True)
@@ -246,4 +250,8 @@ def read_arguments(arguments: Mapping[str, Any]) -> ModelCall:
     if not isinstance(arguments, Mapping):
         raise InvalidInput("a call is its arguments by name: model, messages and more", field="request")
     provider.check_settings()
-    return read_call(arguments, response_format=provider.response_schema(arguments.get("response_format")))
+    call = read_call(arguments, response_format=provider.response_schema(arguments.get("response_format")))
+    functions = [name for name in ("tools", "functions") if call.asked.get(name)]
+    if functions:
+        provider.check_taken(call.model, functions)
+    return call

@@ -29,7 +29,7 @@ from contextvars import ContextVar, copy_context
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from mn_contract.errors import ContextBudgetExceeded, UnmanagedCall
+from mn_contract.errors import ContextBudgetExceeded, ContextError, UnmanagedCall
 
 _MODULES: Final = ("httpx", "httpx2")
 _current: Final[ContextVar[Exchange | None]] = ContextVar("mn_exchange", default=None)
@@ -39,6 +39,8 @@ _lock: Final = threading.Lock()
 _tapped: Final[set[str]] = set()
 _PORTS: Final = {"http": 80, "https": 443}
 _FORM: Final = "application/x-www-form-urlencoded"
+Check = Callable[[str, bytes], None]
+"""Looks at the URL and the body of a request."""
 _Origin = tuple[str, str, int | None]
 _GRACE_SECONDS: Final = 0.5
 """The client's own limits speak first: a connection that could not be made in time proves that nothing left."""
@@ -51,13 +53,16 @@ class Exchange:
     All that it sends and receives takes `limit` seconds from now at most. Thread-safe.
     """
 
-    def __init__(self, limit: float) -> None:
+    def __init__(self, limit: float, check: Check | None = None) -> None:
+        """`check` looks at the provider's request before it leaves, and raises a ContextError to stop it."""
+        self._check = check
         self._limit = limit
         self._until = time.monotonic() + limit + _GRACE_SECONDS
         self.sent = 0
         self.status: int | None = None
         self.body: bytes | None = None
         self.failure: BaseException | None = None
+        self.refusal: ContextError | None = None
         self.about_to_send = False
         self.ended = False
         self._lock = threading.Lock()
@@ -78,21 +83,28 @@ class Exchange:
 
     def sending(self, request: Any) -> bool:
         """A request is about to leave; whether it is the provider's. Raises UnmanagedCall for a second one to it,
-        ContextBudgetExceeded where the time is up."""
+        ContextBudgetExceeded where the time is up, and what `check` raises: `refusal`, where that stopped the first."""
         with self._lock:
             if self.ended or not _asks(request) or self._provider not in (None, _origin(request.url)):
                 return False
             if self.sent:
                 raise UnmanagedCall("a second request within one dispatch was stopped; retries belong to the caller")
-            if not self.left:
-                raise ContextBudgetExceeded(
-                    f"the call's {self._limit} seconds had passed before it was sent",
-                    budget="deadline",
-                    limit=self._limit,
-                )
+            try:
+                self._check_first(request)
+            except ContextError as error:
+                self.refusal = error
+                raise
             self._provider = _origin(request.url)
             self.sent = 1
         return True
+
+    def _check_first(self, request: Any) -> None:
+        if not self.left:
+            raise ContextBudgetExceeded(
+                f"the call's {self._limit} seconds had passed before it was sent", budget="deadline", limit=self._limit
+            )
+        if self._check is not None:
+            self._check(str(request.url), _body(request))
 
     def received(self, response: Any, *, streamed: bool) -> None:
         """The provider's answer came; where it is streamed its body is still to be read."""
@@ -123,6 +135,14 @@ class Exchange:
 def _asks(request: Any) -> bool:
     """Whether a request can be one to a model: a POST, and no form, as those for tokens are (RFC 6749)."""
     return request.method == "POST" and not request.headers.get("content-type", "").startswith(_FORM)
+
+
+def _body(request: Any) -> bytes:
+    """What it sends; nothing where that is not known before it is sent."""
+    try:
+        return bytes(request.content)
+    except RuntimeError:  # httpx.RequestNotRead: a body that comes piece by piece, as no model's request does
+        return b""
 
 
 def _origin(url: Any) -> _Origin | None:

@@ -7,21 +7,15 @@ repeat what nobody else could read (invariant 7). Whoever wants others to read i
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from mn.context.working.v1 import artifact_pb2, card_pb2
-from mn_contract.canonical import digest
 from mn_contract.errors import ContextError
 from mn_contract.invocations import Attempt, State
-from mn_contract.limits import ID_BYTES_MAX
 from mn_sdk.context_session.journal import Invocations
-from mn_sdk.context_session.observation import RESPONSE_NAMES, TEXT, Observation
+from mn_sdk.context_session.observation import TEXT, Observation
 from mn_sdk.context_session.provider import text_of
-from mn_sdk.context_session.recording import Recorder
+from mn_sdk.context_session.recording import Recorder, response_id
 from mn_sdk.scope import SessionScope
-
-_SUFFIX_BYTES: Final = 24
-"""What an attempt's and a piece's number take of an id."""
 
 
 def write_back(
@@ -38,7 +32,7 @@ def write_back(
         text = text_of(attempt.response)
         if text:
             recorder.record(
-                event_id(attempt.name, attempt.attempt), _observation(text, topics, scope.principal, attempt.roles)
+                response_id(attempt.name, attempt.attempt), _observation(text, topics, scope.principal, attempt.roles)
             )
         invocations.complete(attempt)
     except ContextError as error:
@@ -49,13 +43,6 @@ def write_back(
         )
         return error.reason
     return ""
-
-
-def event_id(name: str, attempt: int) -> str:
-    """The name of the write-back's event: the invocation's where it leaves room, else its digest."""
-    room = ID_BYTES_MAX - len(RESPONSE_NAMES) - _SUFFIX_BYTES
-    shown = name if len(name) <= room else f"sha256-{digest(name.encode())}"
-    return f"{RESPONSE_NAMES}{shown}/{attempt}"
 
 
 def _observation(text: str, topics: tuple[str, ...], principal: str, roles: Iterable[str]) -> Observation:

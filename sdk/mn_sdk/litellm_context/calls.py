@@ -31,6 +31,10 @@ _SLACK_SECONDS: Final = 60.0
 LEFT: Final = "the reader left before the end"
 SILENT: Final = "the proxy did not say what became of it"
 """Why nobody knows."""
+TOLD: Final = ("invocation", "attempt", "tokens", "packet", "replayed")
+"""What clients are told of a call, by headers."""
+UNEXECUTED: Final = "unexecuted"
+"""Set beside it where a call has failed and nothing was executed: it may be sent again."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,10 +65,7 @@ class Call:
         """What the proxy is to send. A replay is a mock, which litellm does not send."""
         if isinstance(self.step, Settled):
             return {"mock_response": provider.unbilled(self.step.response)}
-        return {
-            "messages": self.step.arguments["messages"],
-            "timeout": self.step.arguments["timeout"],
-        }
+        return {"messages": self.step.arguments["messages"]}
 
     def told(self) -> dict[str, Any]:
         """What the proxy's logs and the response's headers say of it."""
@@ -80,7 +81,8 @@ class Call:
 
     def sending(self, request: dict[str, Any]) -> dict[str, Any]:
         """The proxy has picked a deployment and is about to send; answers the request as it is sent: a stream asks for
-        its usage. Raises UnmanagedCall where this is not the one send of what was admitted."""
+        its usage, and the proxy's own time limits stand where the call's does not end sooner. Raises UnmanagedCall
+        where this is not the one send of what was admitted."""
         if isinstance(self.step, Settled):
             if not request.get("mock_response"):
                 raise UnmanagedCall("a stored answer would be paid for again; it was not sent", name=self._name)
@@ -94,9 +96,13 @@ class Call:
                 name=self._name,
             )
         self.sent = True
+        own = self.step.arguments["timeout"]
+        limits = _limits(request, own)
+        if not request.get("stream"):  # a stream's limit is one for each chunk of it
+            self.exchange = Exchange(limits["timeout"])
         watch(self.exchange)
         self.asked_usage = bool((request.get("stream_options") or {}).get("include_usage"))
-        return dict(provider.asking_usage(request))
+        return {**provider.asking_usage(request), **limits}
 
     def shows(self, chunk: Any) -> bool:
         """Whether the client gets a chunk. One of usage alone is for those who asked; the proxy sees to its own."""
@@ -172,6 +178,13 @@ def begin(session: ContextSession, wish: Wish, call: ModelCall, policy: ContextP
         exchange = Exchange(lifetime.remaining(call.timeout_seconds))
         until = monotonic() + call.timeout_seconds + _SLACK_SECONDS
         return Call(dispatcher=dispatcher, step=step, exchange=exchange, held=held.pop_all(), until=until)
+
+
+def _limits(request: Mapping[str, Any], own: float) -> dict[str, float]:
+    """The time limits of a request that the proxy is about to send, in seconds: what its settings come to (the
+    deployment's, the router's, litellm's), none above `own`."""
+    set_ = {name: request[name] for name in ("timeout", "stream_timeout") if request.get(name) is not None}
+    return {"timeout": own, **{name: min(float(seconds), own) for name, seconds in set_.items()}}
 
 
 class Calls:

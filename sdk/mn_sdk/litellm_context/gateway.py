@@ -13,23 +13,25 @@ from typing import Any, Final
 
 from fastapi import HTTPException
 from litellm.integrations.custom_logger import CustomLogger
+from litellm.litellm_core_utils.request_timeout_resolver import get_configured_request_timeout
 from litellm.router import Router
 from litellm.types.utils import all_litellm_params
 
 from mn_contract.errors import ContextError, DependencyUnavailable, InvalidInput
+from mn_sdk.arguments import read_number
 from mn_sdk.context_session.admit import Admission, no_packet
 from mn_sdk.context_session.assemble import Form
 from mn_sdk.context_session.call import ModelCall, check_sizes, read_call
 from mn_sdk.context_session.steering import ADDING, PRIVATE, REFUSED, STEERING
-from mn_sdk.context_session.threads import in_thread
 from mn_sdk.context_session.wiretap import watched
-from mn_sdk.litellm_context.calls import LEFT, SILENT, Call, Calls, begin, told_of
+from mn_sdk.litellm_context.calls import LEFT, SILENT, TOLD, UNEXECUTED, Call, Calls, begin, told_of
 from mn_sdk.litellm_context.models import Target, most, narrowest, target_of, targets_of
-from mn_sdk.litellm_context.refusals import refusal, refusing
+from mn_sdk.litellm_context.refusals import refusal, refusing, refusing_a_route
 from mn_sdk.litellm_context.routes import ADMITTED, is_admitted
 from mn_sdk.litellm_context.scopes import read_scope, read_wish
 from mn_sdk.litellm_context.sessions import Sessions
 from mn_sdk.litellm_context.settings import Settings
+from mn_sdk.litellm_context.workers import Workers
 from mn_tokens import check_request
 
 _PROXYS: Final = frozenset({
@@ -39,7 +41,10 @@ _PROXYS: Final = frozenset({
 """What litellm and its proxy keep to themselves, beside what steers a send; no provider gets it."""
 
 
-_READ: Final = STEERING.union(REFUSED, {"mock_response"})
+_LIMITS: Final = ("timeout", "request_timeout", "stream_timeout")
+"""How a request limits its time, `stream_timeout` also by a header."""
+
+_READ: Final = STEERING.union(REFUSED, {"mock_response"}).difference(_LIMITS)
 """What is read, beside, of a call for a run: a mock's answer must not be replayed to a call without it."""
 
 _ONE_SEND: Final[Mapping[str, Any]] = {
@@ -49,6 +54,11 @@ _ONE_SEND: Final[Mapping[str, Any]] = {
     "cache": {"no-cache": True, "no-store": True},
 }
 """What the proxy is told of a call for a run. The journal replays; a cache beside it would hide calls."""
+
+THREADS: Final = 32
+"""Of each kind of work. Counting needs no engine; and what was paid for does not stand in line behind what begins."""
+WAITING_MAX: Final = 96
+"""Requests for runs that may wait for a thread. One lasts at most as long as a call to an engine that hangs."""
 
 
 class Gateway(CustomLogger):
@@ -66,26 +76,32 @@ class Gateway(CustomLogger):
         self._settings = settings
         self._sessions = Sessions(settings.root)
         self._calls = Calls()
+        self._counting = Workers("counting", THREADS)
+        self._beginning = Workers("the record", THREADS, waiting_max=WAITING_MAX)
+        self._settling = Workers("settling", THREADS)
 
     async def async_pre_call_hook(
         self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str
     ) -> Any:
         """Admits a request, or refuses it."""
-        with refusing():
-            metadata = data.get("metadata")
-            wished = metadata.pop("membrane", None) if isinstance(metadata, dict) else None
+        metadata = data.get("metadata")
+        wished = metadata.pop("membrane", None) if isinstance(metadata, dict) else None
+        with refusing_a_route():
             if not is_admitted(call_type, self._settings.passed):
                 if wished is not None:
                     raise InvalidInput("only a chat completion can be made for a run", field="metadata.membrane")
                 return data
-            targets = await in_thread(self._targets, data, user_api_key_dict)
+        with refusing():
+            targets = await self._counting.run(self._targets, data, user_api_key_dict)
             if wished is None:
-                await in_thread(_admit, data, targets)
+                await self._counting.run(_admit, data, targets)
                 return data
-            call = await in_thread(self._begin, wished, data, targets, user_api_key_dict, undo=Call.withdraw)
+            call = await self._beginning.run(self._begin, wished, data, targets, user_api_key_dict, undo=Call.withdraw)
             for forgotten in self._calls.add(call):
-                await in_thread(forgotten.abandoned, SILENT)
+                await self._settling.run(forgotten.abandoned, SILENT)
         data["metadata"]["membrane"] = call.told()
+        for name in _LIMITS:  # the call keeps the client's own; without it the proxy's settings are seen at the send
+            data.pop(name, None)
         data.update(call.arguments(), **_ONE_SEND)
         return data
 
@@ -99,8 +115,10 @@ class Gateway(CustomLogger):
             call = self._calls.find(kwargs)
             if call is None or call.replayed is None:
                 target = target_of(str(kwargs.get("model")), kwargs.get("model_info") or {}, self._settings.policy)
-                await in_thread(_admit, kwargs, [target])
-            return None if call is None else call.sending(kwargs)
+                await self._counting.run(_admit, kwargs, [target])
+            if call is None:
+                return None
+            return call.sending({**kwargs, "timeout": kwargs.get("timeout") or get_configured_request_timeout()})
 
     def log_pre_api_call(self, model: Any, messages: Any, kwargs: Any) -> None:
         """litellm's word that it is about to call a provider, by whatever client."""
@@ -114,7 +132,7 @@ class Gateway(CustomLogger):
         if call is None:
             return None
         with refusing(sent=True):
-            answer = await in_thread(call.answered, response)
+            answer = await self._settling.run(call.answered, response)
         return None if call.replayed is None else answer
 
     async def async_post_call_failure_hook(
@@ -125,17 +143,18 @@ class Gateway(CustomLogger):
         traceback_str: str | None = None,
     ) -> HTTPException | None:
         """Makes durable what became of a call that failed. The client gets the provider's error where that says that
-        nothing was executed, else that nobody can tell."""
+        nothing was executed, else that nobody can tell. What the end of a stream raised is settled already."""
         call = self._calls.take(request_data)
         if call is None:
-            return None
+            return refusal(original_exception, sent=True) if isinstance(original_exception, ContextError) else None
         try:
-            await in_thread(call.failed, original_exception)
+            await self._settling.run(call.failed, original_exception)
         except ContextError as error:
             return refusal(error, sent=True)
         except Exception as error:
             if error is not original_exception:
                 raise
+            request_data["metadata"]["membrane"][UNEXECUTED] = True
         return None
 
     async def async_post_call_response_headers_hook(
@@ -146,19 +165,29 @@ class Gateway(CustomLogger):
         request_headers: dict[str, str] | None = None,
         litellm_call_info: dict[str, Any] | None = None,
     ) -> dict[str, str] | None:
-        """Names the call, so that its receipt can be asked for; here, too, litellm's own stream is seen."""
+        """Names the call, so that its receipt can be asked for; here, too, litellm's own stream is seen.
+
+        Clients are told here not to send again what was sent, whatever answers it: of a stream that breaks, and of what
+        other callbacks raise after the answer, this is the only place where headers are still open.
+        """
         call = self._calls.find(data)
         if call is not None:
             call.stream = response
         told = told_of(data)
         if not told:
             return None
-        return {f"x-membrane-{name}": str(value) for name, value in told.items() if name != "call" and value != ""}
+        once = not (told.get("replayed") or told.get(UNEXECUTED))
+        named = {f"x-membrane-{name}": str(told[name]) for name in TOLD if told.get(name, "") != ""}
+        return {**named, **({"x-should-retry": "false"} if once else {})}
 
     async def async_post_call_streaming_iterator_hook(
         self, user_api_key_dict: Any, response: Any, request_data: dict[str, Any]
     ) -> AsyncGenerator[Any, None]:
-        """Passes a stream on, and holds its end back until the whole of it is durable."""
+        """Passes a stream on, and holds its end back until the whole of it is durable.
+
+        Errors leave as what they are: the failure hook gives them the documented body, which the proxy would not do for
+        an HTTPException here.
+        """
         call = self._calls.take(request_data)
         if call is None:
             async for chunk in response:
@@ -176,23 +205,23 @@ class Gateway(CustomLogger):
                 else:
                     yield chunk
         except Exception as error:
-            with refusing(sent=True):
-                await in_thread(call.failed, error)
+            await self._settling.run(call.failed, error)
             raise
         except BaseException:
-            await in_thread(call.abandoned, LEFT)
+            await self._settling.run(call.abandoned, LEFT)
             raise
-        with refusing(sent=True):
-            if call.replayed is None:
-                await in_thread(call.streamed)
-            else:
-                ending = await in_thread(call.chunks)
+        if call.replayed is None:
+            await self._settling.run(call.streamed)
+        else:
+            ending = await self._settling.run(call.chunks)
         for chunk in ending:
             yield chunk
 
     def close(self) -> None:
         """Lets go of the runs that were served. Idempotent."""
         self._sessions.close()
+        for workers in (self._counting, self._beginning, self._settling):
+            workers.close()
 
     def _targets(self, data: Mapping[str, Any], key: Any) -> list[Target]:
         return targets_of(data.get("model"), _deployments(data.get("model"), key.team_id), self._settings.policy)
@@ -201,7 +230,8 @@ class Gateway(CustomLogger):
         _check_one_send(data)
         wish = read_wish(wished, f"gateway/{uuid.uuid4().hex}")
         scope = read_scope(wish, key.metadata or {}, key.team_metadata or {})
-        call = read_call(_asked(data, keep=_READ), response_format=data.get("response_format"))
+        asked = {**_asked(data, keep=_READ), **_limited(data)}
+        call = read_call(asked, response_format=data.get("response_format"))
         return begin(
             self._sessions.of(scope),
             wish,
@@ -233,6 +263,12 @@ def _asked(data: Mapping[str, Any], keep: frozenset[str] = frozenset()) -> dict[
         for name, value in data.items()
         if value is not None and name not in left and not name.startswith(PRIVATE)
     }
+
+
+def _limited(data: Mapping[str, Any]) -> dict[str, float]:
+    """The client's own time limit, in seconds: the smallest that its request names. Raises InvalidInput."""
+    given = [read_number(data[name], name) for name in _LIMITS if data.get(name) is not None]
+    return {"timeout": min(given)} if given else {}
 
 
 def _check_one_send(data: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from mn_contract.errors import InvalidInput
-from mn_tokens.reading.json_values import as_text, is_list, listed, mapping, text
+from mn_tokens.reading.json_values import as_text, is_list, listed, mapping, text, word
 from mn_tokens.reading.shape import UNREAD, Item, Shape, beside, thinks
 from mn_tokens.request import (
     Block,
@@ -52,7 +52,7 @@ def _blocks(content: Any, field: str) -> Iterator[Block]:
     for index, given in enumerate(content):
         place = f"{field}[{index}]"
         block = mapping(given, place)
-        kind = block.get("type")
+        kind = word(block, "type", place)
         if kind in _BINARY:
             raise InvalidInput(f"{place} is a block of type {kind!r}, whose tokens cannot be counted", field=field)
         if kind == "text":

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from mn_contract.errors import InvalidInput
-from mn_tokens.reading.json_values import as_text, is_list, listed, mapping, text
+from mn_tokens.reading.json_values import as_text, is_list, listed, mapping, text, word
 from mn_tokens.reading.shape import UNREAD, Item, Shape, beside, thinks
 from mn_tokens.request import Block, Call, Choice, Envelope, Message, Mode, Result, Schema, Strange, Text, Tool
 
@@ -15,6 +15,8 @@ _MESSAGE: Final = frozenset({"role", "content", "tool_calls", "function_call", "
 _PART: Final = frozenset({"type", "text", "cache_control"})
 _CALL: Final = frozenset({"type", "index", "cache_control", "function"})
 _FUNCTION: Final = frozenset({"name", "arguments"})
+_FUNCTIONS: Final = frozenset({"function", "name"})
+"""What a function on offer has, where no type is written."""
 _FORMATS: Final = frozenset({"text", "json_object", "json_schema"})
 _MODES: Final[Mapping[str, Mode]] = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
 _PARTS: Final = {"text": "text", "refusal": "refusal"}
@@ -101,7 +103,7 @@ def _call(call: Any, path: str) -> Iterator[Block]:
     identity = call.get("id")
     if identity is not None:
         text(identity, f"{path}.id")
-    if not _is_function(call):
+    if call.get("type", "function") != "function":
         yield Strange(path, as_text(call))
         return
     function = mapping(call.get("function"), path, "a call of a function, with name and arguments")
@@ -117,7 +119,7 @@ def _envelope(rest: Mapping[str, Any]) -> Envelope:
         for index, given in enumerate(listed(rest.get(key), key)):
             field = f"{key}[{index}]"
             tool = mapping(given, field, "an object that describes a function")
-            if _is_function(tool):
+            if is_function(tool):
                 tools.append(tool_of(mapping(tool.get("function", tool), field), tool))
             else:
                 strange.append(Strange(field, as_text(tool)))
@@ -178,7 +180,7 @@ def _choice(rest: Mapping[str, Any], tools: Sequence[Tool], strange: list[Strang
 
 def format_of(wanted: Any, path: str, strange: list[Strange]) -> Schema | None:
     """The form that is asked for, what is not known of it added to `strange`."""
-    if not isinstance(wanted, Mapping) or wanted.get("type") not in _FORMATS:
+    if not isinstance(wanted, Mapping) or word(wanted, "type", path) not in _FORMATS:
         strange += [Strange(path, as_text(wanted))] if wanted else ()
         return None
     strange += beside(wanted, {"type", "json_schema"}, path)
@@ -192,9 +194,9 @@ def format_of(wanted: Any, path: str, strange: list[Strange]) -> Schema | None:
     )
 
 
-def _is_function(tool: Mapping[str, Any]) -> bool:
-    """Whether an offered tool, or a call of one, is a function; others have rules with their provider only."""
-    return bool(tool.get("type", "function") == "function")
+def is_function(tool: Mapping[str, Any]) -> bool:
+    """Whether an offered tool is a function; others, such as a web search, have rules with their provider only."""
+    return bool(tool.get("type", "function" if tool.keys() & _FUNCTIONS else None) == "function")
 
 
 def _name(call: Mapping[str, Any]) -> str:

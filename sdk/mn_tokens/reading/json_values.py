@@ -19,7 +19,7 @@ def frozen(value: Any, field: str, depth: int = 0) -> Hashable:
     Raises InvalidInput naming `field` for what is no JSON: other types, keys that are no text, NaN, infinities, more
     than 200 levels.
     """
-    if isinstance(value, str):
+    if type(value) is str:
         return value
     if isinstance(value, dict):
         _check_depth(depth, field)
@@ -40,6 +40,24 @@ def frozen(value: Any, field: str, depth: int = 0) -> Hashable:
     if isinstance(value, float) and math.isfinite(value):
         return (float, repr(value))  # as it is written: 0.0 and -0.0 are equal, and not the same text
     raise _refused(f"holds a {type(value).__name__} that JSON does not know", field)
+
+
+def plain_json(value: Any, field: str, depth: int = 0) -> Any:
+    """A copy of its own, which nobody else changes: objects and lists anew, texts and whole numbers in Python's own
+    types (an Enum as its value). What is no JSON stays as it is, for `frozen` to refuse. Raises InvalidInput, naming
+    `field`, for more than 200 levels."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, dict):
+        _check_depth(depth, field)
+        return {
+            str.__str__(key) if isinstance(key, str) else key: plain_json(inner, field, depth + 1)
+            for key, inner in value.items()
+        }
+    if isinstance(value, list | tuple):
+        _check_depth(depth, field)
+        return [plain_json(inner, field, depth + 1) for inner in value]
+    return int(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def frozen_group(items: Sequence[Mapping[str, Any]], field: str) -> Hashable:
@@ -81,6 +99,14 @@ def mapping(value: Any, field: str, what: str = "an object") -> Mapping[str, Any
     """An object. Raises InvalidInput for anything else."""
     if not isinstance(value, Mapping):
         raise InvalidInput(f"{field} must be {what}", field=field)
+    return value
+
+
+def word(holder: Mapping[str, Any], key: str, field: str) -> str | None:
+    """What a key such as `type` says. Raises InvalidInput for what is neither text nor left out."""
+    value = holder.get(key)
+    if value is not None and not isinstance(value, str):
+        raise InvalidInput(f"{field}.{key} must be text", field=f"{field}.{key}")
     return value
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from mn_contract.errors import InvalidInput
 from mn_tokens.reading.chat import tool_of
-from mn_tokens.reading.json_values import as_text, is_list, listed, mapping, text
+from mn_tokens.reading.json_values import as_text, is_list, listed, mapping, text, word
 from mn_tokens.reading.shape import UNREAD, Item, Shape, beside
 from mn_tokens.request import (
     Block,
@@ -33,7 +33,7 @@ _PART: Final = frozenset({"type", "text", "refusal", "annotations", "logprobs"})
 _KEPT: Final = ("previous_response_id", "conversation", "prompt")
 _FORMATS: Final = frozenset({"text", "json_object", "json_schema"})
 _MODES: Final[Mapping[str, Mode]] = {"auto": "auto", "none": "none", "required": "required"}
-_IN_GROUP: Final = frozenset({"function_call", "function_call_output"})
+_IN_GROUP: Final = ("function_call", "function_call_output")
 
 
 def _opens(item: Item, before: Item) -> bool:
@@ -123,7 +123,7 @@ def _choice(given: Any, strange: list[Strange]) -> Choice:
     if isinstance(given, Mapping):
         if given.get("type") == "function" and set(given) <= {"type", "name"}:
             return Choice("named", as_text(given.get("name") or ""))
-        if given.get("type") == "allowed_tools" and given.get("mode") in _MODES:
+        if given.get("type") == "allowed_tools" and word(given, "mode", "tool_choice") in _MODES:
             return Choice()
     strange.append(Strange("tool_choice", as_text(given)))
     return Choice()
@@ -135,7 +135,7 @@ def _format(given: Any, strange: list[Strange]) -> Schema | None:
     holder = mapping(given, "text")
     strange += beside(holder, {"format", "verbosity"}, "text")
     wanted = holder.get("format")
-    if not isinstance(wanted, Mapping) or wanted.get("type") not in _FORMATS:
+    if not isinstance(wanted, Mapping) or word(wanted, "type", "text.format") not in _FORMATS:
         strange += [Strange("text.format", as_text(wanted))] if wanted else ()
         return None
     strange += beside(wanted, {"type", "name", "description", "schema", "strict"}, "text.format")

@@ -17,7 +17,8 @@ Item = Mapping[str, Any]
 
 UNREAD = frozenset({
     "model", "temperature", "top_p", "top_k", "min_p", "n", "seed", "random_seed", "stop", "user", "max_tokens",
-    "max_completion_tokens", "max_output_tokens", "stream", "stream_options", "logprobs", "top_logprobs", "logit_bias",
+    "max_completion_tokens", "max_output_tokens", "max_new_tokens", "max_tokens_to_sample", "num_predict", "stream",
+    "stream_options", "logprobs", "top_logprobs", "logit_bias",
     "presence_penalty", "frequency_penalty", "repetition_penalty", "parallel_tool_calls", "max_tool_calls",
     "reasoning_effort", "reasoning", "thinking", "verbosity", "modalities", "service_tier", "store", "metadata",
     "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "usage", "provider",

@@ -121,7 +121,10 @@ def test_a_late_response_attaches_to_its_own_attempt(workers: Workers) -> None:
     journal.lose(first, evidence="timeout")
     second = dispatched(journal, retry="r1")
     assert second.attempt == 2
-    assert journal.respond(first, b"late", usable=True).attempt == 1
+    assert journal.respond(first, b"late", usable=True, evidence="a log").attempt == 1
+    kept = journal.find("call", 1)
+    assert kept is not None
+    assert (kept.state, kept.response, kept.evidence) == (State.SUPERSEDED, b"late", "a log")
     assert journal.respond(second, b"second", usable=True).state is State.RESPONDED
     newest = journal.newest("call")
     assert newest is not None

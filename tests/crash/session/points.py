@@ -62,7 +62,8 @@ class Point:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
     """`found` are the states that a worker takes over from where its way leads there, `sent` whether the provider must
-    have the request for that, `kept` whether the response must have been kept beside the journal.
+    have the request for that, `kept` whether the response must have been kept beside the journal, `opening` whether it
+    dies while its session opens.
 
     Where `settling` is given, it is what the worker does about an unknown outcome, and it dies in doing so: `retry`
     (the call again, under a retry identity) or `log` (reconcile, with what the provider's log says).
@@ -74,6 +75,7 @@ class Recovery:
     settling: str = ""
     sent: bool = False
     kept: bool = False
+    opening: bool = False
 
 
 PATH: Final = (
@@ -128,6 +130,7 @@ RECOVERY: Final = (
         death=Before(called=f"{_NOTES}.remove", given="response"),
         found=_OUTSTANDING,
         kept=True,
+        opening=True,
     ),
     Recovery(label="recovery, before the write-back", death=Before(called=_RECORD), found=_OUTSTANDING),
     Recovery(label="recovery, after the write-back", death=After(called=_RECORD), found=_OUTSTANDING),

@@ -109,6 +109,8 @@ def violations(case: Case, nursery: Nursery, provider: Provider) -> list[str]:
         last = told
     if (last["state"], bool(last["answer"])) != _expected(case):
         wrong.append(f"it ended {last['state']}, not {_expected(case)}")
+    if last["recorded"] != bool(last["answer"]):
+        wrong.append(f"the response is in the record {last['recorded']} times")
     return wrong
 
 
@@ -175,6 +177,21 @@ def test_a_death_at_each_point(
 ) -> None:
     """A sample: each point once, on the engines by turns."""
     check(label, SEED, engine, nursery, provider, address, tmp_path)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_retry_identity_is_spent_once(
+    nursery: Nursery, provider: Provider, address: str, tmp_path: Path, engine: str
+) -> None:
+    """Three workers die once the provider has their request; a fourth says again what the second had said."""
+    name = f"spent-{engine}"
+    at = address if engine == "grpc" else ""
+    job = Job(root=str(tmp_path), run_id=name, base=provider.base, address=at, settling="retry")
+    for retry, point in (("", "after the send"), ("r1", "retry, after its send"), ("r2", "retry, after its send")):
+        assert nursery.run(replace(job, retry=retry, point=point)).status == -signal.SIGKILL
+    told = nursery.run(replace(job, retry="r1")).told
+    assert told["error"] == "IDEMPOTENCY_CONFLICT"
+    assert [one.retry for one in provider.received(name)] == ["", "r1", "r2"]
 
 
 @pytest.mark.full

@@ -95,9 +95,10 @@ def recover(session: Any, job: Job) -> dict[str, Any]:
     """The call, or what a dead worker left of it, brought to an end. Tells what was found, and how it stands then."""
     point = POINTS.get(job.point)
     in_settling = isinstance(point, Recovery) and bool(point.settling)
+    in_opening = isinstance(point, Recovery) and point.opening
     if isinstance(point, Point) and point.kept:
         _let_the_journal_take_no_response()
-    fate = _armed(None if point is None or in_settling else point.death)
+    fate = _armed(None if point is None or in_settling or in_opening else point.death)
     found = session.journal.invocations.newest(NAME)
     answer, error, settled = "", "", False
     try:
@@ -118,6 +119,7 @@ def recover(session: Any, job: Job) -> dict[str, Any]:
         "settled": settled,
         "state": _state(newest),
         "attempt": newest.attempt if newest else 0,
+        "recorded": int(session._client.run().revision),
     }
 
 
@@ -271,6 +273,9 @@ def _work(job: Job, meet: Callable[[], Any]) -> Any:
         _write_dispatches_late()
     if job.lease_ms:
         _let_claims_run_out(job.lease_ms)
+    point = POINTS.get(job.point)
+    if isinstance(point, Recovery) and point.opening:
+        _armed(point.death)
     with _opened(job) as session:
         return race(session, job, meet) if job.rounds else recover(session, job)
 

@@ -87,8 +87,8 @@ class Proxy:
         self._log.close()
 
     def _config(self) -> dict[str, Any]:
-        def model(name: str, model: str = "openai/gpt-4o", **membrane: Any) -> dict[str, Any]:
-            params = {"model": model, "api_base": self.upstream.base, "api_key": "none"}
+        def model(name: str, model: str = "openai/gpt-4o", *, params: Any = None, **membrane: Any) -> dict[str, Any]:
+            params = {"model": model, "api_base": self.upstream.base, "api_key": "none", **(params or {})}
             return {"model_name": name, "litellm_params": params, "model_info": {"membrane": membrane}}
 
         return {
@@ -99,6 +99,7 @@ class Proxy:
                 model("mixed", "openai/gpt-4o-mini", **NARROW),
                 model("rationed", max_calls=1),
                 model("unknown", "openai/nobody-knows-it"),
+                model("hurried", params={"timeout": 1, "stream_timeout": 1}),
                 model("foreign", "hosted_vllm/gpt-4o"),
             ],
             "litellm_settings": {

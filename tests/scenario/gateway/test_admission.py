@@ -141,6 +141,8 @@ def test_text_that_nobody_counts_is_refused(proxy: Proxy, upstream: Upstream, pa
     answer = httpx.post(f"{proxy.base}{path}", json=body, headers={"authorization": "Bearer sk-alice"}, timeout=60)
     assert answer.status_code == 409
     assert "not counted" in answer.text
+    if path != "/v1/messages":  # Anthropic's errors have a form of their own
+        assert answer.json()["error"]["provider_specific_fields"]["membrane"]["reason"] == "UNMANAGED_CALL"
     assert upstream.requests == []
 
 
@@ -153,12 +155,14 @@ def test_what_writes_no_text_and_what_the_operator_names_pass(proxy: Proxy, upst
     assert len(upstream.requests) == 2
 
 
-def test_a_run_is_for_chat_completions_only(proxy: Proxy, upstream: Upstream) -> None:
+@pytest.mark.parametrize(("path", "asked"), [("/v1/embeddings", "input"), ("/v1/completions", "prompt")])
+def test_a_run_is_for_chat_completions_only(proxy: Proxy, upstream: Upstream, path: str, asked: str) -> None:
     answer = httpx.post(
-        f"{proxy.base}/v1/embeddings",
-        json={"model": "wide", "input": "hello", "metadata": {"membrane": {"job_id": "pricing", "run_id": "r"}}},
+        f"{proxy.base}{path}",
+        json={"model": "wide", asked: "hello", "metadata": {"membrane": {"job_id": "pricing", "run_id": "r"}}},
         headers={"authorization": "Bearer sk-alice"},
         timeout=60,
     )
     assert answer.status_code == 422
+    assert answer.json()["error"]["provider_specific_fields"]["membrane"]["reason"] == "INVALID_ARGUMENT"
     assert upstream.requests == []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -16,8 +18,9 @@ from mn_contract.errors import DependencyUnavailable, InvalidInput, UnmanagedCal
 from mn_contract.invocations import State
 from mn_sdk.context_session import ContextSession, provider
 from mn_sdk.context_session.receipt import Receipt
-from mn_sdk.litellm_context import calls, gateway, models, routes, settings
+from mn_sdk.litellm_context import calls, gateway, models, routes, sessions, settings
 from mn_sdk.litellm_context.refusals import refusal
+from mn_sdk.scope import SessionScope
 
 KEY = SimpleNamespace(
     metadata={"membrane_principal": "alice", "membrane_jobs": "pricing"}, team_metadata=None, team_id=None
@@ -178,6 +181,17 @@ async def test_what_was_sent_is_not_worth_a_retry() -> None:
     assert refusal(away, sent=True).headers == {"x-should-retry": "false"}
 
 
+async def test_after_the_answer_nothing_is_worth_a_retry_either(hooks: gateway.Gateway) -> None:
+    """Whatever other callbacks raise then: the answer is paid for."""
+    data = await admitted(hooks, request())
+    await hooks.async_pre_call_deployment_hook(data, "acompletion")
+    await hooks.async_post_call_success_hook(data, KEY, answer())
+    assert await hooks.async_post_call_failure_hook(data, ValueError("a guardrail"), KEY) is None
+    headers = await hooks.async_post_call_response_headers_hook(data, KEY, None)
+    assert headers is not None
+    assert headers["x-should-retry"] == "false"
+
+
 async def test_a_stream_asks_for_its_usage_and_shows_it_to_those_who_do(hooks: gateway.Gateway) -> None:
     for shown, options in ((False, {}), (True, {"stream_options": {"include_usage": True}})):
         data = await admitted(hooks, {**request(name=f"shown-{shown}"), "stream": True, **options})
@@ -192,6 +206,122 @@ async def test_many_requests_of_one_name_are_one_send(hooks: gateway.Gateway) ->
     tried = await asyncio.gather(*(admitted(hooks, request()) for _ in range(4)), return_exceptions=True)
     refused = [error.detail["membrane"]["reason"] for error in tried if isinstance(error, HTTPException)]
     assert refused == ["IN_FLIGHT"] * 3
+
+
+@pytest.mark.parametrize(
+    ("asked", "settled", "set_", "expected"),
+    [
+        ({}, {}, 6000, 600),
+        ({}, {}, 4, 4),
+        ({}, {"timeout": 3}, 4, 3),
+        ({"timeout": 2}, {"timeout": 3}, 4, 2),
+        ({"request_timeout": 2}, {"timeout": 3}, 4, 2),
+        ({"stream_timeout": 2, "timeout": 9}, {"timeout": 3, "stream_timeout": 5}, 4, 2),
+        ({"timeout": 9}, {"timeout": "3"}, 4, 3),
+    ],
+)
+async def test_the_smallest_time_limit_is_sent(
+    hooks: gateway.Gateway, monkeypatch: pytest.MonkeyPatch, asked: Any, settled: Any, set_: float, expected: float
+) -> None:
+    monkeypatch.setattr(provider.load(), "request_timeout", float(set_))
+    data = await admitted(hooks, {**request(), **asked})
+    sent = await hooks.async_pre_call_deployment_hook({**data, **settled, "model": "openai/gpt-4o"}, "acompletion")
+    assert sent is not None
+    limits = [sent["timeout"], sent.get("stream_timeout", sent["timeout"])]
+    assert limits == pytest.approx([expected, expected], abs=0.1)
+
+
+async def test_the_proxy_is_told_to_send_once_and_to_use_no_cache(hooks: gateway.Gateway) -> None:
+    """What it is set to would send again, elsewhere, or answer from another call."""
+    data = await admitted(hooks, {**request(), "num_retries": 5, "max_retries": 5, "disable_fallbacks": False})
+    assert (data["num_retries"], data["max_retries"], data["disable_fallbacks"]) == (0, 0, True)
+    assert data["cache"] == {"no-cache": True, "no-store": True}
+
+
+@pytest.mark.parametrize("told", [False, True])
+async def test_litellms_word_that_it_sends_is_believed(hooks: gateway.Gateway, tmp_path: Path, told: bool) -> None:
+    """By a client that is not watched, such as a provider's own, it may have been executed."""
+    data = await admitted(hooks, request())
+    await hooks.async_pre_call_deployment_hook({**data, "model": "openai/gpt-4o"}, "acompletion")
+    if told:
+        hooks.log_pre_api_call("gpt-4o", [], {})
+    await hooks.async_post_call_failure_hook(data, RuntimeError("the client's own"), KEY)
+    assert receipt(hooks, tmp_path).state is (State.AMBIGUOUS if told else State.FAILED_DEFINITE)
+
+
+async def test_a_client_that_leaves_while_its_call_is_claimed_leaves_no_claim(
+    hooks: gateway.Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, go_on = threading.Event(), threading.Event()
+    begin = gateway.begin
+
+    def slow(*args: Any) -> Any:
+        call = begin(*args)
+        began.set()
+        assert go_on.wait(30)
+        return call
+
+    monkeypatch.setattr(gateway, "begin", slow)
+    task = asyncio.create_task(admitted(hooks, request()))
+    assert await asyncio.to_thread(began.wait, 30)
+    task.cancel()
+    await asyncio.sleep(0)
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert receipt(hooks, tmp_path).state is State.FAILED_DEFINITE
+
+
+def test_a_teams_own_deployments_are_the_ones_that_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Registry:
+        def deployments(self, model: str, *, team_id: str | None = None) -> list[Any]:
+            return [(model, team_id)]
+
+    monkeypatch.undo()
+    proxy = SimpleNamespace(llm_router=SimpleNamespace(registry=Registry))
+    monkeypatch.setitem(sys.modules, "litellm.proxy.proxy_server", proxy)  # loading the proxy takes long, and warns
+    assert gateway._deployments("m", "team-1") == [("m", "team-1")]
+
+
+def test_sessions_that_make_room_are_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "SESSIONS_MAX", 1)
+    kept = sessions.Sessions(tmp_path)
+    first, second = (
+        kept.of(SessionScope(job_id="pricing", run_id=run, principal="alice", roles=())) for run in ("1", "2")
+    )
+    with pytest.raises(DependencyUnavailable):
+        first.receipt("d")
+    assert second.attempts("d") == ()
+    kept.close()
+
+
+async def test_an_engine_that_hangs_holds_up_only_runs(hooks: gateway.Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plain requests need no engine, the proxy's own threads stay free, and what would wait without end is refused."""
+    answering, started = threading.Event(), []
+    begin = gateway.begin
+
+    def hanging(*args: Any) -> Any:
+        started.append(args)
+        assert answering.wait(60)
+        return begin(*args)
+
+    monkeypatch.setattr(gateway, "begin", hanging)
+    most = gateway.THREADS + gateway.WAITING_MAX
+    waiting = [asyncio.create_task(admitted(hooks, request(name=f"d{number}"))) for number in range(most)]
+    try:
+        async with asyncio.timeout(50):
+            plain = {"model": "gpt-4o", "messages": [{"role": "user", "content": "hello"}]}
+            assert await admitted(hooks, plain) == plain
+            await asyncio.to_thread(time.monotonic)
+            while len(started) < gateway.THREADS:
+                await asyncio.sleep(0.01)
+            with pytest.raises(HTTPException) as refused:
+                await admitted(hooks, request(name="late"))
+    finally:
+        answering.set()
+        await asyncio.gather(*waiting)
+    assert refused.value.status_code == 503
+    assert refused.value.headers == {"x-should-retry": "true", "retry-after": "1"}
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from mn_sdk.litellm_context.models import target_of
+from mn_sdk.litellm_context.scopes import read_scope, read_wish
 from mn_sdk.litellm_context.settings import read_settings
 from tests.scenario.gateway.conftest import Proxy
 from tests.scenario.session.upstream import Upstream
@@ -43,3 +44,14 @@ def test_the_configuration_is_read() -> None:
     (model,) = config["model_list"]
     policy = target_of(model["litellm_params"]["model"], model["model_info"], settings.policy).policy
     assert (policy.window_tokens, policy.output_tokens, policy.max_calls) == (32_000, 4096, 200)
+
+
+async def test_the_keys_example_gives_a_key_its_scope() -> None:
+    (code,) = blocks("python", "UserAPIKeyAuth")
+    names: dict[str, Any] = {}
+    exec(compile(code, "README.md", "exec"), names)
+    key = await names["authenticate"](None, "sk-alice")
+    wish = read_wish({"job_id": "pricing", "run_id": "r"}, "unnamed")
+    assert read_scope(wish, key.metadata, {}).principal == "alice"
+    with pytest.raises(PermissionError):
+        await names["authenticate"](None, "sk-nobody")

@@ -255,3 +255,48 @@ def test_an_engine_that_is_away_is_unavailable(engine: Served, upstream: Upstrea
     assert (away.value.status_code, told(away)["reason"]) == (503, "UNAVAILABLE")
     assert upstream.requests == []
     assert ask(membrane={}).parse().choices
+
+
+@pytest.mark.parametrize("name", [{}, {"name": "named"}])
+@pytest.mark.parametrize(
+    "answered", [[b": hi\n\n"], [b"data: [DONE]\n\n"], []], ids=["nothing", "only the end", "no stream"]
+)
+def test_a_stream_that_breaks_at_once_is_sent_once(
+    upstream: Upstream, ask: Asker, answered: list[bytes], name: dict[str, str]
+) -> None:
+    """Invariant 10: the client, which retries what answers with 409, is told not to, and why."""
+    upstream.events = answered
+    with pytest.raises(openai.ConflictError) as broken:
+        list(ask(membrane=name, stream=True).parse())
+    assert told(broken)["reason"] in ("AMBIGUOUS_INVOCATION", "UNUSABLE_RESPONSE")
+    assert broken.value.response.headers["x-should-retry"] == "false"
+    assert broken.value.response.headers["content-type"] == "application/json"
+    assert len(upstream.requests) == 1
+
+
+@pytest.mark.parametrize("status", [429, 500])
+def test_what_was_not_executed_may_be_sent_again(upstream: Upstream, ask: Asker, status: int) -> None:
+    upstream.status, upstream.body = status, b'{"error": {"message": "no"}}'
+    with pytest.raises(openai.APIStatusError) as failed:
+        ask(membrane={"name": "again"}, retries=0)
+    retry = failed.value.response.headers.get("x-should-retry")
+    assert retry == (None if status == 429 else "false")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("model", "timeout"), [("hurried", None), ("hurried", 60), ("wide", 1)])
+def test_the_smallest_time_limit_holds(
+    session: ContextSession, upstream: Upstream, ask: Asker, model: str, timeout: float | None, stream: bool
+) -> None:
+    """The operator's as for any request, and the client's own."""
+    answering = threading.Event()
+    upstream.hold = lambda: answering.wait(30) and None
+    begun = time.monotonic()
+    body = {"metadata": {"membrane": {"job_id": "pricing", "run_id": session._scope.run_id, "name": "slow"}}}
+    with pytest.raises(openai.APIStatusError) as late:
+        ask(model=model, stream=stream, extra_body={**body, **({"timeout": timeout} if timeout else {})})
+    answering.set()
+    assert time.monotonic() - begun < 15
+    assert told(late)["reason"] == "AMBIGUOUS_INVOCATION"
+    assert session.receipt("slow").state is State.AMBIGUOUS
+    assert len(upstream.requests) == 1

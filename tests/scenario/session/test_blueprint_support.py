@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mn_contract.errors import IdempotencyConflict, InvalidInput, NeedsPartition, UnusableResponse
+from mn_contract.errors import (
+    AmbiguousInvocation,
+    IdempotencyConflict,
+    InvalidInput,
+    InvocationInFlight,
+    NeedsPartition,
+    UnusableResponse,
+)
 from mn_sdk import blueprint_support
 from mn_sdk.blueprint_support import durable_json_decision, json_decision_capacity
 from mn_sdk.context_session import ContextPolicy
@@ -230,3 +239,103 @@ def test_a_long_name_and_the_users_own_mode(model: Upstream, tmp_path: Path) -> 
     plain = tmp_path / "plain"
     plain.write_bytes(b"")
     assert (tmp_path / f"models/{name}.json").stat().st_mode == plain.stat().st_mode
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"stage": "later"},
+        {"schema_name": "verdict"},
+        {"policy": ContextPolicy(output_tokens=1024)},
+        {"model": "gpt-4o-mini"},
+    ],
+    ids=str,
+)
+def test_what_is_no_part_of_the_question_finds_the_paid_answer(
+    model: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: dict[str, Any]
+) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr(blueprint_support, "_save", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            decide(tmp_path)
+    if "model" in other:
+        monkeypatch.setenv("MN_LLM_MODEL", f"openai/{other.pop('model')}")
+    assert decide(tmp_path, **other) == {"answer": "yes"}
+    assert len(model.requests) == 1
+    assert json.loads((tmp_path / "models/one.json").read_bytes())["usage"]["prompt_tokens"] == 10
+
+
+def test_a_question_that_was_declined_may_be_put_otherwise(model: Upstream, tmp_path: Path) -> None:
+    model.status, model.body = 400, b'{"error": {"message": "no"}}'
+    with pytest.raises(Exception, match="no"):
+        decide(tmp_path)
+    model.fresh()
+    model.body = completion('{"answer": "yes"}')
+    assert decide(tmp_path, system="Else.") == {"answer": "yes"}
+
+
+def test_an_unknown_outcome_is_told_whatever_else_is_said(model: Upstream, tmp_path: Path) -> None:
+    model.reset = True
+    for stage in ("review", "later"):
+        with pytest.raises(AmbiguousInvocation):
+            decide(tmp_path, stage=stage)
+    assert len(model.requests) == 1
+
+
+def test_a_path_that_cannot_be_a_file_is_refused_before_anything_is_paid_for(model: Upstream, tmp_path: Path) -> None:
+    (tmp_path / "models/folder.json").mkdir(parents=True)
+    (tmp_path / "models/file").write_bytes(b"")
+    (tmp_path / "models/loop.json").symlink_to(tmp_path / "models/loop.json")
+    for name, told in (("folder", "folder"), ("file/one", "File exists"), ("n" * 300, "too long"), ("loop", "circle")):
+        with pytest.raises(InvalidInput, match=told) as refused:
+            decide(tmp_path, name)
+        assert refused.value.field == "path"
+    assert model.requests == []
+
+
+def test_a_validator_that_refuses_a_paid_answer_may_be_changed(model: Upstream, tmp_path: Path) -> None:
+    def refuse(schema: Mapping[str, Any], value: Any) -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no") as refused:
+        decide(tmp_path, validator=refuse)
+    assert "paid for" in refused.value.__notes__[0]
+    assert decide(tmp_path) == {"answer": "yes"}
+    assert len(model.requests) == 1
+
+
+def test_concurrent_callers_are_told_to_wait(model: Upstream, tmp_path: Path) -> None:
+    model.hold = lambda: time.sleep(0.5)
+
+    def one(_: int) -> Any:
+        try:
+            return decide(tmp_path)
+        except InvocationInFlight as error:
+            return error
+
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(one, range(3)))
+    assert {"answer": "yes"} in found
+    assert all("one.json" in found_.message for found_ in found if isinstance(found_, InvocationInFlight))
+    assert len(model.requests) == 1
+
+
+def test_a_client_that_answers_no_text_is_refused(tmp_path: Path) -> None:
+    class Odd:
+        def completion_text(self, system: str, user: str) -> Any:
+            return {"answer": "yes"}
+
+    with pytest.raises(InvalidInput) as refused:
+        decide(tmp_path, client=Odd())
+    assert refused.value.field == "client"
+
+
+def test_a_model_that_takes_no_schema_is_refused(
+    model: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MN_LLM_MODEL", "openai/gpt-4")
+    with pytest.raises(InvalidInput, match="response_format"):
+        decide(tmp_path)
+    with pytest.raises(InvalidInput, match="response_format"):
+        json_decision_capacity("s", {}, SCHEMA, policy=ContextPolicy(), schema_name="answer")
+    assert model.requests == []

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mn_contract.errors import InvalidInput
-from mn_sdk.context_session import ContextSession
+import mn_tokens
+from mn_contract.errors import ContextBudgetExceeded, InvalidInput
+from mn_sdk.context_session import ContextPolicy, ContextSession, available_text_bytes
+from mn_sdk.scope import SessionScope
 from tests.scenario.session.upstream import Upstream, completion, events
 
 Opener = Callable[..., ContextSession]
@@ -133,3 +137,86 @@ def test_a_counter_that_cannot_be_made_is_refused_by_name(
         session.complete("d", messages=MESSAGES, **upstream.arguments)
     assert refused.value.field == "MN_CONTEXT_TOKEN_COUNTER_FACTORY"
     assert upstream.requests == []
+
+
+def test_sessions_under_one_root_learn_from_each_other(open_session: Opener, upstream: Upstream) -> None:
+    one, other = open_session(), open_session()
+    margins = {}
+    for session, model in ((one, "openai/gpt-4o"), (other, "openai/gpt-4.1")):
+        session.capacity({"messages": MESSAGES, "model": model})
+    upstream.body = billed(500)
+    for session, model in ((one, "openai/gpt-4o"), (other, "openai/gpt-4.1")):
+        assert report(session, upstream, f"drifts-{model[-1]}", model=model).drift
+    upstream.body = billed(10)
+    for number, session in enumerate((one, other, open_session())):
+        for model in ("openai/gpt-4o", "openai/gpt-4.1"):
+            told = report(session, upstream, f"{number}-{model[-1]}", model=model)
+            margins[number, model] = told.margin
+    assert min(margins.values()) > 400
+    one.forget_drift("openai/gpt-4o")
+    assert report(other, upstream, "forgotten").margin < 10
+    assert report(other, upstream, "kept", model="openai/gpt-4.1").margin > 400
+
+
+def slow() -> Callable[..., int]:
+    def count(**asked: Any) -> int:
+        time.sleep(20)
+        return 5
+
+    return count
+
+
+def test_a_counter_that_blocks_does_not_outlive_the_deadline(
+    open_session: Opener, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MN_CONTEXT_TOKEN_COUNTER_FACTORY", f"{__name__}:slow")
+    session = open_session(deadline=time.time() + 1.5)
+    started = time.monotonic()
+    with pytest.raises(ContextBudgetExceeded):
+        session.complete("d", messages=MESSAGES, **upstream.arguments)
+    assert time.monotonic() - started < 10
+    assert upstream.requests == []
+
+
+def thrice() -> Callable[..., int]:
+    def count(*, request: Mapping[str, Any], scope: Mapping[str, str], principal: str) -> int:
+        ASKED.append({"request": request})
+        return 3 * mn_tokens.count({"messages": request["messages"]}, model="gpt-4o").tokens
+
+    return count
+
+
+def test_capacity_asks_a_configured_counter_a_few_times_and_holds(
+    session: ContextSession, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = available_text_bytes(session.policy, model="openai/gpt-4o")
+    monkeypatch.setenv("MN_CONTEXT_TOKEN_COUNTER_FACTORY", f"{__name__}:thrice")
+    ASKED.clear()
+    room = session.capacity({"messages": MESSAGES, "model": "openai/gpt-4o"}).room_bytes
+    assert len(ASKED) < 10
+    for text in ("7\n" * (room // 2), '"\x7f' * (room // 2), "𝕏" * (room // 4)):
+        assert session.capacity({"messages": [{"role": "user", "content": text}], "model": "openai/gpt-4o"}).fits
+    assert available_text_bytes(session.policy, model="openai/gpt-4o") <= ours // 2
+
+
+def test_available_text_knows_what_was_learned(session: ContextSession, upstream: Upstream, tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"model": "openai/gpt-4o", "request": {"messages": MESSAGES}}
+    before = available_text_bytes(session.policy, **asked)
+    upstream.body = billed(3000)
+    assert report(session, upstream, "drifts").drift
+    scope = SessionScope(job_id="job", run_id="run", principal="alice")
+    assert available_text_bytes(session.policy, **asked) == before
+    assert available_text_bytes(session.policy, root=tmp_path / "run", scope=scope, **asked) < before - 1000
+    nothing = tmp_path / "nothing"
+    assert available_text_bytes(session.policy, root=nothing, scope=scope, **asked) == before
+    assert not (nothing / "journal.sqlite").exists()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("policy", {}), ("model", None), ("model", 5), ("sample", 5), ("request", [1]), ("request", {}), ("root", ".")],
+)
+def test_what_no_room_can_be_told_of_is_refused(field: str, value: Any) -> None:
+    asked: dict[str, Any] = {"policy": ContextPolicy(), "model": "m", field: value}
+    with pytest.raises(InvalidInput):
+        available_text_bytes(asked.pop("policy"), **asked)

@@ -193,6 +193,43 @@ def test_a_thread_from_before_a_turn_is_nobodys(session: ContextSession, upstrea
         litellm.completion(messages=MESSAGES, **upstream.arguments)
 
 
+@pytest.mark.parametrize("strays_itself", [False, True])
+def test_a_coroutine_is_its_submitters_whoever_started_the_loop(
+    session: ContextSession, upstream: Upstream, strays_itself: bool
+) -> None:
+    """The loop's thread is started in a turn. A coroutine that comes from a stray is refused all the same."""
+    loop = asyncio.new_event_loop()
+    go_on = threading.Event()
+    outcome: list[Any] = []
+
+    def submit() -> None:
+        go_on.wait(30)
+        call = litellm.acompletion(messages=MESSAGES, mock_response="made up", **upstream.arguments)
+        try:
+            outcome.append(asyncio.run_coroutine_threadsafe(call, loop).result(30))
+        except UnmanagedCall as error:
+            outcome.append(error)
+
+    outsider = threading.Thread(target=submit)
+    if not strays_itself:
+        outsider.start()
+    with session.turn("d"):
+        runner = threading.Thread(target=loop.run_forever)
+        runner.start()
+        if strays_itself:
+            outsider.start()
+        litellm.completion(messages=MESSAGES, **upstream.arguments)
+        go_on.set()
+        outsider.join(30)
+    loop.call_soon_threadsafe(loop.stop)
+    runner.join(30)
+    for task in asyncio.all_tasks(loop):  # litellm's own
+        task.cancel()
+    loop.run_until_complete(asyncio.sleep(0.01))
+    loop.close()
+    assert isinstance(outcome[0], UnmanagedCall) is strays_itself
+
+
 def test_a_thread_that_carries_the_context_is_managed(session: ContextSession, upstream: Upstream) -> None:
     with session.turn("d") as turn:
         context = copy_context()
@@ -312,7 +349,7 @@ async def test_of_two_tasks_with_one_call_one_sends_and_the_other_is_told_to_wai
 def test_an_interrupt_between_claim_and_send_is_known_at_once(
     session: ContextSession, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(arguments: Any) -> Any:
+    def interrupted(*_: Any) -> Any:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:

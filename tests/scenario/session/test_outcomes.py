@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import shutil
 import socket
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,11 +26,13 @@ from mn_contract.errors import (
     InvocationInFlight,
     NotFound,
     RunClosed,
+    SourceMismatch,
     UnusableResponse,
 )
 from mn_contract.invocations import State
 from mn_sdk.context_session import ContextSession, provider
 from mn_sdk.context_session.journal import keeping
+from mn_sdk.context_session.journal.notes import Notes
 from mn_sdk.context_session.journal.sqlite import SqliteInvocations
 from mn_sdk.context_session.wiretap import Exchange, recording
 from tests.scenario.session.upstream import Upstream, completion
@@ -268,6 +273,27 @@ def test_a_response_is_replayed_after_a_restart(
     assert len(upstream.requests) == 1
 
 
+@pytest.mark.parametrize("answer", ["yes", "a long answer " * 2000])
+def test_a_call_that_the_journal_has_lost_is_not_made_again(
+    open_session: Callable[..., ContextSession], upstream: Upstream, tmp_path: Path, answer: str
+) -> None:
+    """Invariant 10: the record has its response."""
+    upstream.body = completion(answer)
+    session = open_session()
+    call(session, upstream)
+    root = session.journal.rows._database._path.parent
+    session.close()
+    for file in root.glob("journal.*"):
+        file.unlink()
+    again = open_session()
+    for _ in range(2):
+        with pytest.raises(SourceMismatch, match="lost") as lost:
+            call(again, upstream)
+        assert lost.value.detail["name"] == "d"
+    assert len(upstream.requests) == 1
+    assert call(again, upstream, "e").choices
+
+
 def test_the_same_name_for_another_request_is_a_conflict(session: ContextSession, upstream: Upstream) -> None:
     call(session, upstream)
     with pytest.raises(IdempotencyConflict):
@@ -342,7 +368,27 @@ def test_what_is_no_chat_completion_settles_nothing(session: ContextSession, ups
     assert state(session) is State.AMBIGUOUS
 
 
+def test_a_late_response_stays_with_its_attempt_and_what_it_rests_on(
+    session: ContextSession, upstream: Upstream
+) -> None:
+    upstream.status = 500
+    with pytest.raises(AmbiguousInvocation):
+        call(session, upstream)
+    upstream.status = 200
+    call(session, upstream, retry="again-1")
+    with pytest.raises(IdempotencyConflict, match="may have been billed"):
+        session.reconcile("d", not_executed=True, evidence="nothing in the log", attempt=1)
+    session.reconcile("d", response="late", evidence="the provider's log", attempt=1)
+    first, second = session.attempts("d")
+    assert (first.state, first.evidence) == (State.SUPERSEDED, "the provider's log")
+    assert b"late" in (first.response or b"")
+    assert second.state is State.COMPLETED
+
+
 def test_a_settlement_says_what_it_settles_and_why(session: ContextSession) -> None:
+    for evidence in ("", "\0", "a\0b"):
+        with pytest.raises(InvalidInput, match="evidence"):
+            session.reconcile("d", not_executed=True, evidence=evidence)
     with pytest.raises(InvalidInput):
         session.reconcile("d", evidence="e")
     with pytest.raises(InvalidInput):
@@ -440,6 +486,37 @@ def test_a_write_back_that_fails_leaves_the_response_and_is_made_up_for(
     assert state(session) is State.COMPLETED
 
 
+def test_a_run_whose_folder_vanishes_during_a_call_answers_it_all_the_same(
+    session: ContextSession, upstream: Upstream
+) -> None:
+    """What was paid for reaches its caller; what comes then is refused."""
+    upstream.hold = lambda: shutil.rmtree(session.journal.rows._database._path.parent)
+    assert call(session, upstream).choices[0].message.content == "yes"
+    with pytest.raises(DependencyUnavailable, match="is gone"):
+        session.observe("x", event_id="x")
+    assert len(upstream.requests) == 1
+
+
+def test_a_run_that_is_cancelled_while_a_call_is_prepared_sends_nothing(
+    open_session: Callable[..., ContextSession], upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cancelled after the last step of its admission, before it is dispatched."""
+    cancelled = threading.Event()
+    session = open_session(cancelled=cancelled.is_set)
+    put_all = Notes.put_all
+
+    def put_and_cancel(notes: Notes, kept: Any) -> None:
+        put_all(notes, kept)
+        cancelled.set()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Notes, "put_all", put_and_cancel)
+        with pytest.raises(RunClosed):
+            call(session, upstream)
+    assert upstream.requests == []
+    assert state(session) is State.FAILED_DEFINITE
+
+
 def test_a_session_that_is_closed_during_a_call_keeps_the_paid_response(
     open_session: Callable[..., ContextSession], upstream: Upstream
 ) -> None:
@@ -477,3 +554,30 @@ def test_a_closed_session_starts_nothing_more(session: ContextSession, upstream:
         with pytest.raises(DependencyUnavailable, match="the session is closed"):
             act()
     assert upstream.requests == []
+
+
+def test_an_answer_that_says_nothing_is_unusable(session: ContextSession, upstream: Upstream) -> None:
+    """litellm makes a message up for it."""
+    upstream.body = b'{"choices": [{"message": {}}]}'
+    for _ in range(2):
+        with pytest.raises(UnusableResponse):
+            call(session, upstream)
+    assert len(upstream.requests) == 1
+    upstream.body = completion(None)  # a model that thought until its output was used up
+    assert call(session, upstream, "said-nothing").choices[0].message.content is None
+
+
+def test_the_programs_warning_filters_stay(session: ContextSession, upstream: Upstream) -> None:
+    before = list(warnings.filters)
+    seen: list[int] = []
+    upstream.hold = lambda: seen.append(len(warnings.filters))
+    call(session, upstream)
+    assert seen[0] > len(before)
+    assert list(warnings.filters) == before
+    asyncio.run(session.acomplete("a", messages=MESSAGES, **upstream.arguments))
+    assert list(warnings.filters) == before
+
+
+def test_litellm_fetches_nothing_of_its_own() -> None:
+    for name in ("LITELLM_LOCAL_MODEL_COST_MAP", "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS"):
+        assert os.environ[name] == "True"

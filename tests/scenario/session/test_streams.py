@@ -247,6 +247,64 @@ def test_the_end_of_an_asynchronous_turn_reads_the_rest(session: ContextSession,
     assert text(asyncio.run(main())) == "one two three"
 
 
+@pytest.mark.parametrize("held", [False, True])
+def test_a_turn_that_cannot_read_the_rest_gives_it_up(
+    session: ContextSession, upstream: Upstream, caplog: pytest.LogCaptureFixture, held: bool
+) -> None:
+    upstream.events = events(*PIECES)
+
+    async def main() -> None:
+        with session.turn("d"):
+            stream = await litellm.acompletion(messages=MESSAGES, stream=True, **upstream.arguments)
+            await anext(stream)
+        assert state(session) is State.AMBIGUOUS
+        if held:
+            with pytest.raises(AmbiguousInvocation):
+                await anext(stream)
+
+    asyncio.run(main())
+    assert "async with" in caplog.text
+
+
+def test_a_stream_that_was_read_whole_is_not_given_up(
+    session: ContextSession, upstream: Upstream, caplog: pytest.LogCaptureFixture
+) -> None:
+    upstream.events = events(*PIECES)
+
+    async def main() -> list[Any]:
+        with session.turn("d"):
+            return [
+                chunk async for chunk in await litellm.acompletion(messages=MESSAGES, stream=True, **upstream.arguments)
+            ]
+
+    assert text(asyncio.run(main())) == "one two three"
+    assert state(session) is State.COMPLETED
+    assert "given up" not in caplog.text
+
+
+def test_a_stream_in_a_cycle_outlives_its_session(
+    open_session: Callable[..., ContextSession], upstream: Upstream, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = open_session()
+    upstream.events = events(*PIECES)
+
+    def dropped() -> None:
+        cycle: list[Any] = [streamed(session, upstream)]
+        next(cycle[0])
+        cycle.append(cycle)
+
+    gc.disable()
+    dropped()
+    session.close()
+    gc.enable()
+    gc.collect()
+    for thread in threading.enumerate():
+        if thread.name == "mn-stream":
+            thread.join(10)
+    assert state(open_session()) is State.AMBIGUOUS
+    assert "given up" in caplog.text
+
+
 def test_a_cancelled_reader_leaves_an_unknown_call(session: ContextSession, upstream: Upstream) -> None:
     go_on = threading.Event()
     pieces = iter([True, True])

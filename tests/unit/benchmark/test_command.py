@@ -182,6 +182,21 @@ def test_make_names_the_suites() -> None:
     assert "there is no suite nosuch; suites are beam counter_evidence" in made.stderr
 
 
+@pytest.mark.parametrize(("suite", "status"), [("resume", 0), ("locomo", 2), ("", 2)])
+def test_make_asks_for_data_where_a_suite_needs_it(suite: str, status: int) -> None:
+    root = Path(__file__).parents[3]
+    made = subprocess.run(
+        ["make", "known-suite", f"SUITE={suite}", "DATA="],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert made.returncode == status
+    assert ("resume needs no data" in made.stderr) is bool(status)
+
+
 def test_a_configuration_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput):
         read_config(tmp_path / "none.yaml")

@@ -232,6 +232,14 @@ def test_what_a_retry_allowed_is_used_up_by_the_call_that_comes_instead() -> Non
         assert isinstance(begin(lost, spent_retries([unsent, lost]), again, 0).error, AmbiguousInvocation)
 
 
+def test_a_claim_that_is_taken_over_stays_that_of_its_retry() -> None:
+    """Else the retry would be unspent after its dispatch, and allow another one."""
+    prepared = replace(attempt(State.PREPARED), attempt=2, retry="a")
+    taken = begin(prepared, frozenset(), wish("w2"), prepared.lease_until_ms + 1).attempt
+    assert (taken.attempt, taken.retry) == (2, "a")
+    assert spent_retries([dispatch(taken, epoch=taken.epoch, request_sha256=G)]) == {"a"}
+
+
 def test_a_retry_whose_dispatch_was_declined_is_spent_and_one_that_never_left_is_not() -> None:
     declined = attempt(State.FAILED_DEFINITE, retry="a", request_sha256=G)
     with pytest.raises(IdempotencyConflict):

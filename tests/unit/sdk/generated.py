@@ -11,21 +11,49 @@ Message = dict[str, Any]
 
 _WORDS = ["brackets", "nest", "価格", "β-ray", "\n", '"', "}{", " ", "the quick brown fox", "\u2028", "<|im_end|>"]
 _IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+_FUNCTIONS = ["find", "read_file", "f-1", "n" * 64]
 _HUGE_CHARS = 120_000
 
 
+MODELS = ("gpt-4o", "anthropic/claude-sonnet-4-5")
+
+
 class Histories:
-    """One seed's history: `messages`, and whether it was broken on purpose."""
+    """One seed's request: `model`, `messages`, `asked` (tools and their choice), and whether it was broken on
+    purpose."""
 
     def __init__(self, seed: str) -> None:
         self.chance = random.Random(seed)
         self._calls = 0
+        self.model = self.chance.choice(MODELS)
         self.messages = self._packet() if self.chance.random() < 0.15 else self._general()
+        self.asked = self._tools()
         self.broken = ""
         if self.chance.random() < 0.35:
             breaking = self.chance.choice(_BREAKING)
             self.broken = breaking.__name__
             breaking(self.messages, self.chance)
+        elif self.asked and self.chance.random() < 0.1:
+            self.broken = "a tool's name"
+            self.asked["tools"][0]["function"]["name"] = self.chance.choice(["a.b", "x" * 65, "two words", ""])
+
+    def _tools(self) -> dict[str, Any]:
+        if self.chance.random() < 0.5:
+            return {}
+        tools = [
+            {
+                "type": "function",
+                "function": {
+                    "name": name,
+                    "description": self._text(),
+                    "parameters": {"type": "object", "properties": {"q": {"type": "string"}}},
+                },
+            }
+            for name in self.chance.sample(_FUNCTIONS, self.chance.randrange(1, len(_FUNCTIONS) + 1))
+        ]
+        named = {"type": "function", "function": {"name": self.chance.choice(tools)["function"]["name"]}}
+        choice = self.chance.choice([None, "auto", "none", "required", named])
+        return {"tools": tools, **({} if choice is None else {"tool_choice": choice})}
 
     def _packet(self) -> list[Message]:
         current = {self._text(3): self._text() for _ in range(self.chance.randrange(4))}
@@ -33,6 +61,7 @@ class Histories:
 
     def _general(self) -> list[Message]:
         messages = [self._instruction() for _ in range(self.chance.choice([0, 1, 1, 2, 3]))]
+        messages += self._said() if self.model != MODELS[0] else []
         for _ in range(self.chance.randrange(1, 14)):
             messages += self.chance.choice([self._said, self._said, self._answered, self._called, self._instructed])()
         if not any(message["role"] == "user" for message in messages):
@@ -63,7 +92,7 @@ class Histories:
         for _ in range(self.chance.choice([1, 1, 2, 4])):
             self._calls += 1
             arguments = self.chance.choice(["{}", "", json.dumps({"q": self._text()})])
-            function = {"name": self.chance.choice(["find", "read_file", "f-1"]), "arguments": arguments}
+            function = {"name": self.chance.choice(_FUNCTIONS), "arguments": arguments}
             calls.append({"id": f"call_{self._calls}", "type": "function", "function": function})
         results = [{"role": "tool", "tool_call_id": call["id"], "content": self._texts()} for call in calls]
         self.chance.shuffle(results)
@@ -154,7 +183,7 @@ def renamed_call(messages: list[Message], chance: random.Random) -> None:
     call = chance.choice(calls)
     what = chance.choice(["id", "name", "arguments"])
     if what == "id":
-        renamed = chance.choice(["functions.find:0", "é", "call:x"])
+        renamed = chance.choice(["functions.find:0", "é", "call:x", "c" * 41])
         for message in messages:
             if message.get("tool_call_id") == call["id"]:
                 message["tool_call_id"] = renamed
@@ -163,6 +192,44 @@ def renamed_call(messages: list[Message], chance: random.Random) -> None:
         call["function"]["name"] = chance.choice(["", "two words", "x" * 200, None])
     else:
         call["function"]["arguments"] = chance.choice(["not json", "[1]", None, {"q": 1}])
+
+
+def typed_otherwise(messages: list[Message], chance: random.Random) -> None:
+    calls = [call for one in messages for call in one.get("tool_calls") or ()]
+    if calls:
+        call = chance.choice(calls)
+        call["type"] = chance.choice(["custom", None, "", "function"])
+        if call["type"] is None and chance.random() < 0.5:
+            del call["type"]
+
+
+def alike(messages: list[Message], chance: random.Random) -> None:
+    """Two calls whose ids are one where some signs are rewritten."""
+    calls = [call for one in messages for call in one.get("tool_calls") or ()]
+    for call, renamed in zip(calls, ("a.b", "a:b"), strict=False):
+        for message in messages:
+            if message.get("tool_call_id") == call["id"]:
+                message["tool_call_id"] = renamed
+        call["id"] = renamed
+
+
+def nulled(messages: list[Message], chance: random.Random) -> None:
+    chance.choice(messages).update(dict.fromkeys(chance.choice([["name"], ["tool_calls"], ["refusal", "audio"]])))
+
+
+def annotated(messages: list[Message], chance: random.Random) -> None:
+    chance.choice(messages)[chance.choice(["foo", "tool_call_id", "refusal"])] = "x"
+
+
+def many_calls(messages: list[Message], chance: random.Random) -> None:
+    called = {"type": "function", "function": {"name": "find", "arguments": "{}"}}
+    ids = [f"many_{number}" for number in range(129)]
+    messages.append({"role": "assistant", "content": None, "tool_calls": [{"id": one, **called} for one in ids]})
+    messages += [{"role": "tool", "tool_call_id": one, "content": "r"} for one in ids]
+
+
+def begun_by_the_assistant(messages: list[Message], chance: random.Random) -> None:
+    messages.insert(0, {"role": "assistant", "content": "x"})
 
 
 def misnamed(messages: list[Message], chance: random.Random) -> None:
@@ -176,4 +243,5 @@ def emptied(messages: list[Message], chance: random.Random) -> None:
 _BREAKING: list[Callable[[list[Message], random.Random], None]] = [
     dropped, repeated, swapped, cut_off, orphaned, between_call_and_result, of_nobody, without_content, of_no_parts,
     of_other_content, seen, no_calls, used_again, renamed_call, misnamed, emptied,
+    typed_otherwise, alike, nulled, annotated, many_calls, begun_by_the_assistant,
 ]  # fmt: skip

@@ -17,20 +17,74 @@ _PARTS = {
     "assistant": {"text", "refusal"},
     **{role: {"text"} for role in ("system", "developer", "tool")},
 }
+_MEMBERS = {
+    **{role: {"role", "content", "name"} for role in ("system", "developer", "user")},
+    "assistant": {"role", "content", "name", "refusal", "audio", "tool_calls"},
+    "tool": {"role", "content", "tool_call_id", "name"},
+}
+"""Others are answered with 400. OpenAI's own examples give results a name."""
+_ID_CHARS_MAX = 40
+_TOOLS_MAX = 128
+_RESULT_PARTS = {"text", "image", "document", "search_result"}
 _NAME = re.compile(r"[^\s<|\\/>]{1,64}")
 _FUNCTION = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TOOL_USE = re.compile(r"[A-Za-z0-9_-]+")
 _CALLS_MAX = 128
 
 
-def openai(messages: Sequence[Message]) -> list[str]:
-    """What is wrong with the messages of a chat completion."""
-    return list(_openai(messages))
+def openai(request: dict[str, Any]) -> list[str]:
+    """What is wrong with the messages and tools of a chat completion."""
+    return [*_openai(request["messages"]), *_openai_tools(request)]
 
 
 def anthropic(body: dict[str, Any]) -> list[str]:
-    """What is wrong with `system` and `messages` of a request to Anthropic."""
-    return [*_anthropic_system(body.get("system", [])), *_anthropic(body["messages"])]
+    """What is wrong with `system`, `messages` and tools of a request to Anthropic."""
+    return [
+        *_anthropic_system(body.get("system", [])),
+        *_anthropic(body["messages"]),
+        *_anthropic_ends(body["messages"]),
+        *_anthropic_tools(body),
+    ]
+
+
+def _openai_tools(request: dict[str, Any]) -> Iterator[str]:
+    tools = request.get("tools", [])
+    names = [tool.get("function", {}).get("name") for tool in tools]
+    if "tools" in request and not 1 <= len(tools) <= _TOOLS_MAX:
+        yield "an empty or too long list of tools"
+    if any(not isinstance(name, str) or not _FUNCTION.fullmatch(name) for name in names):
+        yield f"tools: names {names}"
+    choice = request.get("tool_choice", "none")
+    if isinstance(choice, dict) and choice["function"]["name"] not in names:
+        yield "tool_choice: no such tool"
+    if "tool_choice" in request and not tools:
+        yield "tool_choice without tools"
+
+
+def _anthropic_tools(body: dict[str, Any]) -> Iterator[str]:
+    names = [tool["name"] for tool in body.get("tools", [])]
+    if any(not _FUNCTION.fullmatch(name) for name in names) or len(set(names)) != len(names):
+        yield f"tools: names {names}"
+    choice = body.get("tool_choice", {})
+    if choice.get("type") == "tool" and choice["name"] not in names:
+        yield "tool_choice: no such tool"
+    if not names and any(block["type"] == "tool_use" for block in _blocks(body["messages"])):
+        yield "a tool use and no tools"
+
+
+def _anthropic_ends(messages: Sequence[Message]) -> Iterator[str]:
+    if messages and messages[0]["role"] != "user":
+        yield f"messages[0]: the {messages[0]['role']} begins"
+    if messages and messages[-1]["role"] == "assistant":
+        *_, last = [{}, *_blocks(messages[-1:])]
+        if last.get("type") == "text" and last["text"] != last["text"].rstrip():
+            yield "the last text ends in white space"
+
+
+def _blocks(messages: Sequence[Message]) -> Iterator[Message]:
+    for message in messages:
+        content = message["content"]
+        yield from [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
 def _openai(messages: Sequence[Message]) -> Iterator[str]:
@@ -42,6 +96,7 @@ def _openai(messages: Sequence[Message]) -> Iterator[str]:
         if role not in _PARTS:
             yield f"{at}: role {role!r}"
             continue
+        yield from (f"{at}: {member}" for member in sorted(message.keys() - _MEMBERS[role]))
         yield from (f"{at}: {wrong}" for wrong in _openai_content(message, role))
         if "name" in message and not (isinstance(message["name"], str) and _NAME.fullmatch(message["name"])):
             yield f"{at}: name"
@@ -71,8 +126,8 @@ def _openai_content(message: Message, role: str) -> Iterator[str]:
         for part in content:
             if not isinstance(part, dict) or part.get("type") not in _PARTS[role]:
                 yield f"a part that {role} cannot have"
-            elif part["type"] == "text" and not isinstance(part.get("text"), str):
-                yield "a text part without text"
+            elif part["type"] == "text" and (not isinstance(part.get("text"), str) or len(part) != 2):
+                yield "a text part without text, or with more"
             elif part["type"] == "image_url" and not isinstance((part.get("image_url") or {}).get("url"), str):
                 yield "an image without an address"
     elif not isinstance(content, str):
@@ -94,7 +149,7 @@ def _openai_calls(message: Message) -> Iterator[str]:
             yield "name of the function"
         elif not isinstance(function.get("arguments"), str):
             yield "arguments are no text"
-        elif not isinstance(call.get("id"), str) or not call["id"]:
+        elif not isinstance(call.get("id"), str) or not 1 <= len(call["id"]) <= _ID_CHARS_MAX:
             yield "id of the call"
     ids = [call.get("id") for call in calls if isinstance(call, dict)]
     if len(set(map(str, ids))) != len(calls):
@@ -102,7 +157,7 @@ def _openai_calls(message: Message) -> Iterator[str]:
 
 
 def _anthropic_system(system: Any) -> Iterator[str]:
-    for block in system:
+    for block in [{"type": "text", "text": system}] if isinstance(system, str) else system:
         if block.get("type") != "text" or not str(block.get("text", "")).strip():
             yield "system: an empty block"
 
@@ -112,12 +167,10 @@ def _anthropic(messages: Sequence[Message]) -> Iterator[str]:
         yield "no messages"
     used: set[str] = set()
     awaited: list[str] = []
-    before = ""
     for index, message in enumerate(messages):
         at, role, blocks = f"messages[{index}]", message["role"], message["content"]
-        if role not in ("user", "assistant") or role == before:
-            yield f"{at}: {role} after {before}"
-        before = role
+        if role not in ("user", "assistant"):
+            yield f"{at}: {role}"
         if isinstance(blocks, str):
             blocks = [{"type": "text", "text": blocks}]
         if not blocks:
@@ -151,6 +204,14 @@ def _anthropic_block(block: Message, role: str) -> Iterator[str]:
     elif kind == "tool_result":
         if role != "user":
             yield "a result of somebody else"
+        content = block.get("content", "")
+        if not isinstance(content, str | list) or any(
+            part.get("type") not in _RESULT_PARTS for part in content if isinstance(content, list)
+        ):
+            yield "content of a result"
+    elif kind == "thinking":
+        if role != "assistant" or not isinstance(block.get("signature"), str):
+            yield "a thought"
     elif kind == "image":
         if role != "user" or "source" not in block:
             yield "an image"

@@ -207,6 +207,19 @@ def test_a_split_plan_groups_the_callers_keys() -> None:
     assert {part["part"]: part["tokens"] for part in split.value.detail["parts"]}["current.a"] == 204
 
 
+@pytest.mark.parametrize(
+    ("user", "advice"),
+    [("word " * 1000, "messages that are no object"), (json.dumps({"only": "word " * 1000}), "nothing to split")],
+)
+def test_where_there_is_nothing_to_split_no_split_is_advised(user: str, advice: str) -> None:
+    messages = [{"role": "system", "content": "s"}, {"role": "user", "content": user}]
+    with pytest.raises(NeedsPartition) as split:
+        admission(messages, [], window=700).admit()
+    assert split.value.detail["plan"]["decisions"] == []
+    assert advice in split.value.message
+    assert "split the decision" not in split.value.message
+
+
 @pytest.mark.parametrize("current", [{"goal": "g"}, {"goal": "word " * 500}])
 def test_constraints_that_exceed_the_window_are_named_and_no_split_is_offered(current: dict[str, Any]) -> None:
     rules = [card("large", "word " * 500), *(card(f"rule{n}", "word " * 100) for n in range(6))]

@@ -52,7 +52,11 @@ def call(**arguments: Any) -> ModelCall:
         ("response_format", {"response_format": "json"}),
         ("messages", {"messages": [{"role": "user", "content": "half \ud83d"}]}),
         ("tools", {"tools": [{"x": json.loads("[" * 500 + "]" * 500)}]}),
-        *((name, {name: value}) for name in ("max_tokens", "max_completion_tokens") for value in ("100", 0, -5, True)),
+        *(
+            (name, {name: value})
+            for name in ("max_tokens", "max_completion_tokens", "max_output_tokens")
+            for value in ("100", 0, -5, True)
+        ),
         *(("timeout", {"timeout": value}) for value in ("5", math.nan, math.inf, -math.inf, 0, -1, 1e300, True)),
         ("timeout", {"request_timeout": math.nan}),
         ("extra_body", {"extra_body": [1]}),
@@ -108,3 +112,21 @@ def test_an_object_that_is_nested_too_deep_to_be_read_is_refused() -> None:
     with pytest.raises(InvalidInput) as refused:
         read_form([{"role": "system", "content": "s"}, {"role": "user", "content": content}], None)
     assert refused.value.field == "messages[1].content"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"max_tokens": 7}, {"max_completion_tokens": 7, "max_tokens": 5}, {"max_output_tokens": 7}, {"max_new_tokens": 7},
+     {"num_predict": 7}, {"generationConfig": {"maxOutputTokens": 7}}, {"max_tokens_to_sample": 7},
+     {"thinking": {"type": "enabled", "budget_tokens": 7}, "max_tokens": 5}],
+)  # fmt: skip
+def test_every_spelling_of_the_output_is_a_reserve(given: dict[str, Any]) -> None:
+    made = call(**given)
+    assert made.output_tokens == 7
+    assert made.limits_output
+
+
+def test_a_budget_for_thoughts_alone_limits_no_answer() -> None:
+    for budget, output in ((7, 7), (0, 0), (-1, 0), ("x", 0)):
+        made = call(thinking={"budget_tokens": budget})
+        assert (made.output_tokens, made.limits_output) == (output, False)

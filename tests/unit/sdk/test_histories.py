@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mn_contract.errors import InvalidInput
 from mn_sdk.context_session.assemble import Recalled, read_form
-from mn_sdk.context_session.histories import check_history
+from mn_sdk.context_session.histories import check_for, check_history
 
 
 def called(*ids: str) -> dict[str, Any]:
@@ -84,6 +84,76 @@ def test_what_is_well_formed_passes_unchanged(history: list[dict[str, Any]]) -> 
     assert check_history(history) == history
 
 
+@pytest.mark.parametrize("without", [{}, {"type": None}])
+def test_what_can_be_read_in_one_way_only_is_written_out(without: dict[str, Any]) -> None:
+    call = called("t1")["tool_calls"][0]
+    untyped = {**{key: value for key, value in call.items() if key != "type"}, **without}
+    loose = [
+        {**USER, "name": None},
+        {**called("t1"), "tool_calls": [untyped], "refusal": None},
+        result("t1"),
+        {**SAID, "tool_calls": None, "function_call": None},
+    ]
+    assert check_history(loose) == [USER, called("t1"), result("t1"), SAID]
+
+
+@pytest.mark.parametrize("ids", [("a.b", "a:b"), ("a_b", "a.b")])
+def test_ids_that_are_one_when_they_are_rewritten_are_refused(ids: tuple[str, str]) -> None:
+    """litellm writes other signs as `_` where Anthropic takes none."""
+    together = [USER, called(*ids), *map(result, ids)]
+    apart = [USER, *(message for one in ids for message in (called(one), result(one)))]
+    for history in (together, apart):
+        with pytest.raises(InvalidInput, match="id of its own"):
+            check_history(history)
+
+
+@pytest.mark.parametrize("type_", ["custom", "", 3])
+def test_calls_of_other_than_functions_are_refused(type_: Any) -> None:
+    (call,) = called("t1")["tool_calls"]
+    with pytest.raises(InvalidInput, match="functions"):
+        check_history([USER, {**called("t1"), "tool_calls": [{**call, "type": type_}]}, result("t1")])
+
+
+def named(name: str) -> dict[str, Any]:
+    return {"id": "t1", "type": "function", "function": {"name": name, "arguments": "{}"}}
+
+
+MANY = [f"t{number}" for number in range(129)]
+
+
+@pytest.mark.parametrize(
+    ("messages", "more", "refusing"),
+    [
+        ([USER, {**SAID, "tool_calls": [named("a.b")]}, result("t1")], {}, ["gpt-4o", "azure/gpt-4o", "claude-opus-4"]),
+        (
+            [USER, {**SAID, "tool_calls": [named("x" * 65)]}, result("t1")],
+            {},
+            ["o3", "bedrock/anthropic.claude-3-haiku"],
+        ),
+        ([USER, called("t" * 41), result("t" * 41)], {}, ["openai/gpt-4o"]),
+        ([USER, called(*MANY), *map(result, MANY)], {}, ["gpt-4o"]),
+        ([{**USER, "foo": 1}], {}, ["gpt-4o"]),
+        ([{**USER, "tool_call_id": "x"}], {}, ["gpt-4o"]),
+        ([SYSTEM, SAID, USER], {}, ["claude-opus-4"]),
+        ([USER], {"tools": [{"type": "function", "function": {"name": "a.b"}}]}, ["gpt-4o", "claude-opus-4"]),
+        ([USER], {"tools": [{"type": "function", "function": {"name": f"f{n}"}} for n in range(129)]}, ["gpt-4o"]),
+        ([SYSTEM, USER, called("t1"), result("t1"), SAID], {}, []),
+    ],
+)
+def test_what_one_provider_does_not_take_is_refused_for_its_models(
+    messages: list[dict[str, Any]], more: dict[str, Any], refusing: list[str]
+) -> None:
+    history = check_history(messages)
+    for model in ("gpt-4o", "openai/gpt-4o", "azure/gpt-4o", "o3", "claude-opus-4", "bedrock/anthropic.claude-3-haiku"):
+        openai = "claude" not in model
+        if model in refusing or any(("claude" not in one) == openai for one in refusing):
+            with pytest.raises(InvalidInput):
+                check_for(model, {"messages": history, **more})
+        else:
+            check_for(model, {"messages": history, **more})
+    check_for("gemini/gemini-2.0-flash", {"messages": history, **more})
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "taken"),
     [
@@ -95,6 +165,7 @@ def test_what_is_well_formed_passes_unchanged(history: list[dict[str, Any]]) -> 
         ("f", None, False),
         ("f", {"a": 1}, False),
         ("f", "[1]", False),
+        ("f", '{"a": NaN}', False),
         ("f", "{", False),
         ("f", "[" * 20_000, False),
     ],

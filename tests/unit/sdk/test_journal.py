@@ -6,14 +6,16 @@ import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from unittest.mock import patch
 
 import pytest
 
 from mn.context.working.v1 import run_pb2
 from mn_contract.errors import DependencyUnavailable, RunClosed, SourceMismatch
-from mn_sdk.context_session.journal import holder
+from mn_sdk.context_session.journal import holder, log
 from mn_sdk.context_session.journal.database import FILE_NAME, MIGRATIONS, TABLES, Database
 from mn_sdk.context_session.journal.notes import Notes
 from mn_sdk.context_session.journal.rows import Clearing, Rows
@@ -44,6 +46,37 @@ def test_every_commit_is_synchronous_and_logged_ahead(tmp_path: Path) -> None:
     with database.read() as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    database.close()
+
+
+def test_a_new_journal_is_found_after_a_power_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its names, in its folder and of its folder, are durable before anything rests on it."""
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def syncing(descriptor: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", syncing)
+    Database(tmp_path / "new").close()
+    assert {str(tmp_path / "new"), str(tmp_path)} <= set(synced)
+
+
+def test_a_fork_does_not_use_the_connection_that_it_inherits(tmp_path: Path) -> None:
+    """SQLite's locks are a process's own: two that use one connection do not exclude each other."""
+    database = Database(tmp_path)
+    with database.read() as inherited:
+        connection = inherited
+    pid = os.fork()
+    if not pid:
+        status = 1
+        try:
+            with database.read() as own:
+                status = int(own is connection)
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     database.close()
 
 
@@ -106,6 +139,78 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DependencyUnavailable) as refused:
         Database(tmp_path)
     assert "damaged" in refused.value.message
+
+
+def killed(root: Path) -> Path:
+    """The log of a journal whose process was killed after a call was answered."""
+    code = (
+        "import os, sys; from pathlib import Path\n"
+        "from mn_sdk.context_session.journal.database import Database\n"
+        "from tests.unit.sdk.test_journal import answered\n"
+        "answered(Database(Path(sys.argv[1]))); os._exit(0)"
+    )
+    subprocess.run([sys.executable, "-c", code, root], check=True, cwd=Path(__file__).parents[3])
+    return root / f"{FILE_NAME}-wal"
+
+
+def _cut(data: bytearray) -> None:
+    del data[len(data) // 2 :]
+
+
+def _flipped(place: int) -> Callable[[bytearray], None]:
+    def flip(data: bytearray) -> None:
+        data[place] ^= 1
+
+    return flip
+
+
+@pytest.mark.parametrize("damage", [_cut, *map(_flipped, (3, 20, 100, -1))], ids=["cut", "3", "20", "100", "-1"])
+def test_a_log_that_is_damaged_is_refused_for_good(tmp_path: Path, damage: Callable[[bytearray], None]) -> None:
+    """SQLite would take the damage for a cut that power made, drop the calls, and have them made again."""
+    left = killed(tmp_path)
+    data = bytearray(left.read_bytes())
+    damage(data)
+    left.write_bytes(data)
+    for _ in range(2):
+        with pytest.raises(DependencyUnavailable, match="wal is damaged"):
+            Database(tmp_path)
+    assert left.read_bytes() == data
+
+
+def test_a_log_that_power_cut_off_in_the_middle_of_a_commit_is_read(tmp_path: Path) -> None:
+    """What was not committed is not told of by the log's index."""
+    left = killed(tmp_path)
+    head, frame = 32, 24 + 4096
+    data = left.read_bytes()
+    left.write_bytes(data + data[head : head + frame] + data[head + frame : head + frame + 500])
+    database = Database(tmp_path)
+    newest = invocations(database).newest("call")
+    assert newest is not None
+    assert newest.response == b"answer"
+    database.close()
+
+
+def test_a_log_is_not_touched_where_this_process_has_the_file_open(tmp_path: Path) -> None:
+    """Closing any descriptor of a file ends the locks that SQLite holds on it in this process."""
+    first = Database(tmp_path)
+    answered(first)
+    with patch.object(log, "_read_index", side_effect=AssertionError):
+        second = Database(tmp_path)
+    second.close()
+    first.close()
+    Database(tmp_path).close()
+
+
+@pytest.mark.parametrize("emptied", [False, True])
+def test_a_journal_that_is_gone_is_refused(tmp_path: Path, emptied: bool) -> None:
+    database = Database(tmp_path)
+    answered(database)
+    database.close()
+    (tmp_path / FILE_NAME).unlink()
+    if emptied:
+        (tmp_path / FILE_NAME).touch()
+    with pytest.raises(DependencyUnavailable, match="gone or empty"):
+        Database(tmp_path)
 
 
 def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
@@ -260,3 +365,22 @@ def test_a_piece_of_work_is_gone_when_it_has_ended() -> None:
 @pytest.mark.parametrize("other", ["", "elsewhere/1/1/1", "w1", "a/b/c/d"])
 def test_nothing_is_claimed_of_holders_on_other_machines(other: str) -> None:
     assert not holder.is_gone(other)
+
+
+@pytest.mark.parametrize("mark", ["boot_id", "namespace", "name"])
+def test_a_machine_that_was_started_again_is_another_one(monkeypatch: pytest.MonkeyPatch, mark: str) -> None:
+    """So is another process table on it: there the same number is another process."""
+    before = holder.own_holder()
+    assert not holder.is_gone(before)
+    if mark == "boot_id":
+        read = holder._read
+        monkeypatch.setattr(holder, "_read", lambda path: "another" if path.name == "boot_id" else read(path))
+    elif mark == "namespace":
+        monkeypatch.setattr(holder, "_namespace", lambda: "pid:[1]")
+    else:
+        monkeypatch.setattr(holder.platform, "node", lambda: "another")
+    holder._host.cache_clear()
+    try:
+        assert holder.own_holder().split("/")[0] != before.split("/")[0]
+    finally:
+        holder._host.cache_clear()

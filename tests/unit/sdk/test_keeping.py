@@ -20,8 +20,15 @@ from mn_contract.errors import (
     StorageFull,
 )
 from mn_contract.invocations import Attempt, State
+from mn_sdk.context_session.journal import open_journal
 from mn_sdk.context_session.journal.database import Database
-from mn_sdk.context_session.journal.keeping import PATIENCE_SECONDS, KeepingInvocations
+from mn_sdk.context_session.journal.keeping import (
+    ASIDE,
+    KIND,
+    OFFERED_AT_ONCE_MAX,
+    PATIENCE_SECONDS,
+    KeepingInvocations,
+)
 from mn_sdk.context_session.journal.notes import Notes
 from mn_sdk.context_session.journal.rows import Clearing, Rows
 from mn_sdk.context_session.journal.sqlite import SqliteInvocations
@@ -36,13 +43,15 @@ class Breaking(SqliteInvocations):
     """A journal that raises what it is told to when a response is offered: each in turn, the last one for good."""
 
     failures: tuple[BaseException | None, ...] = ()
+    offered = 0
 
-    def respond(self, attempt: Attempt, response: bytes, *, usable: bool) -> Attempt:
+    def respond(self, attempt: Attempt, response: bytes, *, usable: bool, evidence: str = "") -> Attempt:
+        self.offered += 1
         first, *later = self.failures or (None,)
         self.failures = tuple(later) or self.failures
         if first is not None:
             raise first
-        return super().respond(attempt, response, usable=usable)
+        return super().respond(attempt, response, usable=usable, evidence=evidence)
 
 
 class Session:
@@ -67,14 +76,22 @@ class Session:
     def _sleep(self, seconds: float) -> None:
         self.now += seconds
 
-    def dispatched(self) -> Attempt:
-        return self.journal.dispatch(self.begin(), request_sha256="2" * 64, calls_max=None)
+    def dispatched(self, name: str = "call") -> Attempt:
+        return self.journal.dispatch(self.begin(name), request_sha256="2" * 64, calls_max=None)
 
-    def begin(self) -> Attempt:
-        return self.journal.begin("call", fingerprint="1" * 64, lease_ms=1000)
+    def begin(self, name: str = "call", retry: str = "") -> Attempt:
+        return self.journal.begin(name, fingerprint="1" * 64, lease_ms=1000, retry=retry)
 
-    def losing(self, failure: BaseException, response: bytes = ANSWER, *, usable: bool = True) -> Any:
-        attempt = self.dispatched()
+    def found(self, name: str = "call") -> Attempt:
+        """The newest attempt, as the journal itself has it."""
+        newest = self.inner.newest(name)
+        assert newest is not None
+        return newest
+
+    def losing(
+        self, failure: BaseException, response: bytes = ANSWER, *, usable: bool = True, name: str = "call"
+    ) -> Any:
+        attempt = self.dispatched(name)
         self.inner.failures = (failure,)
         with pytest.raises(type(failure)) as raised:
             self.journal.respond(attempt, response, usable=usable)
@@ -117,12 +134,15 @@ def test_the_error_carries_the_response_as_reconcile_takes_it(session: Session) 
     assert "reconcile" in error.message
 
 
-def test_the_text_of_a_response_that_cannot_be_used_is_carried_and_kept_exactly(session: Session) -> None:
+def test_the_text_of_a_response_that_cannot_be_used_is_carried_and_kept_exactly(
+    session: Session, tmp_path: Path
+) -> None:
     error = session.losing(DOWN, b"busy\xff\n", usable=False)
     assert error.detail["response"] == "busy\ufffd\n"
-    session.inner.failures = ()
-    taken = session.begin()
+    later = Session(tmp_path)
+    taken = later.begin()
     assert (taken.state, taken.response, taken.usable) == (State.RESPONDED, b"busy\xff\n", False)
+    later.database.close()
 
 
 @pytest.mark.parametrize("look", ["begin", "newest"])
@@ -132,7 +152,7 @@ def test_who_next_looks_at_the_call_finds_it_answered(session: Session, look: st
     found = session.begin() if look == "begin" else session.journal.newest("call")
     assert found is not None
     assert (found.state, found.response) == (State.RESPONDED, ANSWER)
-    assert session.notes.get("response", "call") is None
+    assert session.notes.get(KIND, "call") is None
 
 
 def test_a_later_session_under_the_same_root_finds_it(session: Session, tmp_path: Path) -> None:
@@ -175,10 +195,12 @@ def test_what_no_disk_takes_is_kept_in_memory(session: Session, monkeypatch: pyt
     assert session.begin().response == ANSWER
 
 
-def test_an_interrupt_does_not_lose_it(session: Session) -> None:
+def test_an_interrupt_does_not_lose_it(session: Session, tmp_path: Path) -> None:
+    """Nor does the end of the process that follows it."""
     session.losing(KeyboardInterrupt())
-    session.inner.failures = ()
-    assert session.begin().response == ANSWER
+    later = Session(tmp_path)
+    assert later.begin().response == ANSWER
+    later.database.close()
 
 
 def test_an_error_that_waiting_does_not_mend_is_told_at_once(session: Session) -> None:
@@ -186,25 +208,91 @@ def test_an_error_that_waiting_does_not_mend_is_told_at_once(session: Session) -
     assert session.now == 0
 
 
-@pytest.mark.parametrize(
-    "failure",
-    [IdempotencyConflict("settled"), NotFound("gone"), RunClosed("cleared", reason="RUN_CLEARED")],
-)
-def test_what_the_journal_will_never_take_is_carried_and_not_kept(session: Session, failure: ContextError) -> None:
-    error = session.losing(failure)
+def test_of_a_cleared_run_nothing_is_kept(session: Session) -> None:
+    """Invariant 15. The error carries the response all the same."""
+    error = session.losing(RunClosed("cleared", reason="RUN_CLEARED"))
     assert (error.detail["kept"], error.detail["response"]) == ("nowhere", json.loads(ANSWER))
-    assert error.reason == failure.reason
-    assert session.notes.get("response", "call") is None
+    assert session.notes.get(KIND, "call") is None
 
 
-def test_what_was_settled_otherwise_since_is_forgotten(session: Session) -> None:
+@pytest.mark.parametrize("failure", [IdempotencyConflict("settled"), NotFound("gone")])
+def test_what_the_journal_refuses_is_kept(session: Session, failure: ContextError) -> None:
+    error = session.losing(failure)
+    assert (error.reason, error.detail["kept"]) == (failure.reason, "notes")
+    assert error.detail["response"] == json.loads(ANSWER)
+    assert session.notes.get(KIND, "call") is not None
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["the same session", "a later one"])
+def test_a_call_whose_response_is_kept_is_not_made_again_because_somebody_said_so(
+    session: Session, tmp_path: Path, later: bool
+) -> None:
+    """Invariant 10: elsewhere it was taken for not executed, and here is the proof that it was."""
     session.losing(DOWN)
     session.inner.failures = ()
-    dispatched = session.inner.newest("call")
-    assert dispatched is not None
-    session.inner.fail(dispatched, evidence="the provider's log")
-    assert session.begin().attempt == 2
-    assert session.notes.get("response", "call") is None
+    session.inner.fail(session.found(), evidence="nothing in the provider's log")
+    asked = Session(tmp_path) if later else session
+    for act in (asked.begin, lambda: asked.journal.reconcile("call", response=None, evidence="e")):
+        with pytest.raises(IdempotencyConflict, match="retry") as kept:
+            act()
+        assert kept.value.detail["response"] == json.loads(ANSWER)
+    assert asked.journal.newest("call") == session.inner.newest("call")
+    assert asked.begin(retry="pay-again").attempt == 2
+    assert session.notes.get(KIND, "call") is None
+    note = session.notes.get(ASIDE, "call/1")
+    assert note is not None
+    assert note.endswith(ANSWER)
+    asked.database.close()
+
+
+def test_what_has_another_response_is_replayed_with_it(session: Session) -> None:
+    session.losing(DOWN)
+    session.inner.failures = ()
+    session.inner.respond(session.found(), b"{}", usable=True)
+    assert session.begin().response == b"{}"
+    assert session.notes.get(KIND, "call") is not None
+
+
+def test_a_session_that_is_opened_offers_what_is_kept(session: Session, tmp_path: Path) -> None:
+    session.losing(DOWN)
+    scope = SessionScope(job_id="job", run_id="run", principal="alice", roles=ROLES)
+    opened = open_journal(
+        tmp_path, scope, None, state=None, clearing=Clearing(tmp_path, scope), patience=lambda seconds: seconds
+    )
+    assert session.found().state is State.RESPONDED
+    opened.close()
+
+
+def test_the_next_call_of_any_name_offers_it(session: Session) -> None:
+    session.losing(DOWN)
+    session.inner.failures = (DOWN, None)
+    for state in (State.DISPATCHED, State.RESPONDED):
+        assert session.begin("another").state is State.PREPARED
+        assert session.found().state is state
+    assert session.notes.get(KIND, "call") is None
+
+
+def test_an_engine_that_is_away_is_asked_once_for_all_that_is_kept(session: Session) -> None:
+    for name in ("call", "second", "third"):
+        session.losing(DOWN, name=name)
+    session.inner.offered = 0
+    session.journal.offer_all()
+    assert session.inner.offered == 1
+
+
+def test_what_is_refused_does_not_keep_others_from_being_offered(session: Session) -> None:
+    names = [f"a{number}" for number in range(OFFERED_AT_ONCE_MAX)]
+    for name in (*names, "z"):
+        session.losing(DOWN, name=name)
+    session.inner.failures = ()
+    for name in names:
+        session.inner.fail(session.found(name), evidence="e")
+    for _ in range(2):
+        session.journal.offer_all()
+    assert session.found("z").state is State.RESPONDED
+    session.inner.offered = 0
+    session.journal.offer_all()
+    assert session.inner.offered == 0
 
 
 def test_reconciling_with_the_response_that_was_kept_settles_it(session: Session) -> None:

@@ -14,6 +14,7 @@ from mn_sdk.context_session import ContextPolicy, provider
 from mn_sdk.context_session.admit import Admission
 from mn_sdk.context_session.assemble import Form, Recalled, read_form
 from mn_sdk.context_session.call import read_call
+from mn_sdk.context_session.histories import check_for, check_history
 from tests.unit.sdk import grammars
 from tests.unit.sdk.generated import Histories, Message
 from tests.unit.sdk.sessions import card, compiler, counter
@@ -22,9 +23,11 @@ SEED = int(os.environ.get("MN_TEST_SEED", "1"))
 RECALLED = "recalled-record"
 
 
-def built(generated: Histories) -> list[Message]:
-    """The messages of the request that is sent for a history. Raises InvalidInput, NeedsPartition."""
-    call = read_call({"model": "gpt-4o", "messages": generated.messages}, response_format=None)
+def built(generated: Histories) -> dict[str, Any]:
+    """The request that is sent for a history. Raises InvalidInput, NeedsPartition."""
+    given = {"model": generated.model, "messages": generated.messages, **generated.asked}
+    call = read_call(given, response_format=None)
+    check_for(call.model, call.asked)
     chance = generated.chance
     cards = [card(f"{RECALLED}-{number}", "Brackets nest. " * 5) for number in range(chance.randrange(5))]
     admission = Admission(
@@ -36,30 +39,32 @@ def built(generated: Histories) -> list[Message]:
         compile=compiler(cards, required=chance.choice([0, 0, 1])),
         counter=counter,
     )
-    messages: list[Message] = list(admission.admit().call.asked["messages"])
-    return messages
+    return dict(admission.admit().call.asked)
 
 
-def translated(messages: list[Message]) -> dict[str, Any]:
-    """The request to Anthropic that litellm makes of these messages; developers' instructions are system ones there."""
+def translated(request: dict[str, Any]) -> dict[str, Any]:
+    """The request to Anthropic that litellm makes of this one; developers' instructions are system ones there."""
     provider.load()
     from litellm.llms.anthropic.chat.transformation import AnthropicConfig
 
-    roles = {"developer": "system"}
-    body: dict[str, Any] = AnthropicConfig().transform_request(
+    config, roles = AnthropicConfig(), {"developer": "system"}
+    asked = {name: copy.deepcopy(request[name]) for name in ("tools", "tool_choice") if name in request}
+    body: dict[str, Any] = config.transform_request(
         model="claude-sonnet-4-5",
-        messages=[{**copy.deepcopy(one), "role": roles.get(one["role"], one["role"])} for one in messages],  # type: ignore[misc]
-        optional_params={"max_tokens": 1},
+        messages=[{**copy.deepcopy(one), "role": roles.get(one["role"], one["role"])} for one in request["messages"]],  # type: ignore[misc]
+        optional_params=config.map_openai_params(asked, {"max_tokens": 1}, "claude-sonnet-4-5", drop_params=False),
         litellm_params={},
         headers={},
     )
     return body
 
 
-def wrong(generated: Histories, messages: list[Message]) -> list[str]:
+def wrong(generated: Histories, request: dict[str, Any]) -> list[str]:
     """What is wrong with the request that was built for a history."""
-    found = [*grammars.openai(messages), *grammars.anthropic(translated(messages))]
-    said = generated.messages
+    messages: list[Message] = request["messages"]
+    judged = grammars.anthropic(translated(request)) if "claude" in generated.model else grammars.openai(request)
+    found = list(judged)
+    said = check_history(generated.messages)
     data = [one for one in messages if one not in said]
     if [one for one in messages if one["role"] in ("system", "developer")] != [
         one for one in said if one["role"] in ("system", "developer")
@@ -76,13 +81,13 @@ def outcome(seed: int) -> tuple[str, list[str]]:
     """What becomes of a seed's history: `built`, or the reason of its refusal; and what is wrong with that."""
     generated = Histories(str(seed))
     try:
-        messages = built(generated)
+        request = built(generated)
     except NeedsPartition as split:
         return split.reason, [] if split.detail["reason"] else ["no reason is told"]
     except InvalidInput as refused:
         told = bool(refused.field and generated.broken)
         return refused.reason, [] if told else [f"refused, though nobody broke it: {refused.message}"]
-    return "built", wrong(generated, messages)
+    return "built", wrong(generated, request)
 
 
 @pytest.mark.parametrize(
@@ -108,6 +113,6 @@ def test_the_grammars_notice_records_that_are_put_between_a_call_and_its_results
         return [*form.history[:-1], {"role": "user", "content": RECALLED}, form.history[-1]]
 
     monkeypatch.setattr(Form, "_general", before_the_last)
-    found = [wrong for seed in range(40) for wrong in outcome(seed)[1]]
+    found = [wrong for seed in range(80) for wrong in outcome(seed)[1]]
     assert any("stands before the results" in one for one in found)
     assert any("results of [" in one for one in found)

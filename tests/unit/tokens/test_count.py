@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from typing import Any
 
 import pytest
@@ -213,3 +214,34 @@ def test_a_long_history_is_tokenized_once(monkeypatch: pytest.MonkeyPatch) -> No
     texts.clear()
     counter.count({"messages": [*history, {"role": "user", "content": "new"}]}, model="gpt-4o")
     assert texts == ["user", "new"]
+
+
+@pytest.mark.parametrize("model", ["openai/gpt-5-pro", "openai/responses/gpt-4o", "openai/o3-pro"])
+def test_what_litellm_sends_to_responses_is_counted_by_its_rules(model: str) -> None:
+    tool = {"name": "f", "parameters": {"type": "object", "properties": {"a": {"type": "string"}}}}
+    said = [{"role": "system", "content": "Be short."}, {"role": "user", "content": "hello"}]
+    chat = count({"messages": said, "tools": [{"type": "function", "function": tool}]}, model=model)
+    responses = count({"input": said, "tools": [{"type": "function", **tool}]}, model=model, api="responses")
+    assert (chat.tokens, chat.margin) == (responses.tokens, responses.margin)
+
+
+@pytest.mark.parametrize(("model", "exact"), [("gpt-4o", True), ("gpt-5", False), ("o3", False), ("o4-mini", False)])
+def test_a_count_is_exact_only_where_its_room_is_for_rounding(model: str, exact: bool) -> None:
+    called = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    history = [
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "content": None, "tool_calls": [called]},
+        {"role": "tool", "tool_call_id": "c", "content": "r"},
+    ]
+    counted = count({"messages": history}, model=model)
+    assert counted.exact is exact
+    assert bool(counted.reasons) is not exact
+    assert count({"messages": history[:1]}, model=model).exact
+
+
+@pytest.mark.parametrize(("signs", "seed"), [("  \n\t", 22), ("--=_ ", 3), ("=", 0), ("0123456789 ", 0)])
+def test_a_long_text_is_never_fewer_tokens_for_being_counted_in_slices(signs: str, seed: int) -> None:
+    text = "".join(random.Random(seed).choices(signs, k=70_000))
+    size = encodings._load("o200k_base")
+    assert size is not None
+    assert 0 <= encodings.tokens("o200k_base", text) - size(text) <= 4

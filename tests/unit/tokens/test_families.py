@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from mn_tokens import count
 from mn_tokens.families import GENERIC, Family, family_of
 
-OPENAI = ["gpt-4o", "gpt-4o-mini-2024-07-18", "gpt-4.1-nano", "gpt-5.4-mini", "o3-mini", "o1", "gpt-4-1106-preview"]
+OPENAI = ["gpt-4o", "gpt-4o-mini-2024-07-18", "gpt-4.1-nano", "gpt-5.4-mini", "o3-mini", "gpt-4-1106-preview"]
+UNRECORDED = ["o1", "o1-mini", "gpt-5-pro", "gpt-5.1-codex-max", "o3-deep-research", "gpt-3.5-turbo-instruct"]
 CLAUDE = ["claude-opus-4-7", "claude-sonnet-4-5-20250929", "claude-3-7-sonnet-latest", "claude-sonnet-4"]
 ESTIMATED = [
     *CLAUDE, "gemini-2.5-flash", "gemini-3-pro-preview", "deepseek-chat", "mistral-large-latest", "qwen3:0.6b",
@@ -120,6 +121,15 @@ def test_openais_models_are_exact_where_they_are_billed_as_openai_bills_them(rou
     assert found.rules == own.rules
     assert found.known
     assert is_as_wide(found, own)
+
+
+@pytest.mark.parametrize("name", UNRECORDED)
+@pytest.mark.parametrize("router", ["", "openai/", "azure/", "openrouter/openai/"])
+def test_models_that_no_recording_is_known_of_are_estimates(router: str, name: str) -> None:
+    counted = count(WORDS, model=router + name)
+    assert not counted.exact
+    assert "is estimated" in counted.reasons[0]
+    assert counted.margin > 16
 
 
 def test_hosts_and_apis_bill_the_same_model_differently() -> None:

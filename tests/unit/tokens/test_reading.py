@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import json
 from collections.abc import Mapping
 from typing import Any, get_args
@@ -250,3 +251,36 @@ def test_a_results_name_is_its_calls() -> None:
     _, messages = read(CHAT, "chat")
     assert messages[2].calls == (Call("weather", '{"city":"Oslo"}'),)
     assert messages[3].results == (Result("weather", "sunny"),)
+
+
+@pytest.mark.parametrize("odd", [["x"], {"a": 1}, 5])
+@pytest.mark.parametrize(
+    ("api", "request_"),
+    [
+        ("chat", lambda odd: {"messages": [{"role": "user", "content": "x"}], "response_format": {"type": odd}}),
+        ("anthropic", lambda odd: {"messages": [{"role": "user", "content": [{"type": odd}]}]}),
+        ("responses", lambda odd: {"input": [{"role": "user", "content": "x"}], "text": {"format": {"type": odd}}}),
+        (
+            "responses",
+            lambda odd: {"input": "x", "tool_choice": {"type": "allowed_tools", "mode": odd}},
+        ),
+    ],
+)
+def test_a_type_that_is_no_text_is_refused_by_name(api: Api, request_: Any, odd: Any) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        count(request_(odd), model="gpt-4o", api=api)
+    assert str(refused.value.field).endswith(("type", "mode"))
+
+
+@pytest.mark.parametrize("odd", [["x"], {"a": 1}])
+def test_an_item_of_a_type_that_is_no_text_is_counted_as_it_stands(odd: Any) -> None:
+    said = {"role": "user", "content": "x"}
+    assert not count({"input": [said, {"type": odd, "content": "x"}, said]}, model="gpt-4o", api="responses").exact
+
+
+def test_a_text_of_another_class_is_refused() -> None:
+    class Name(enum.StrEnum):
+        TOOL = "search"
+
+    with pytest.raises(InvalidInput, match="Name"):
+        count({"messages": [{"role": "user", "content": "x"}], "functions": [{"name": Name.TOOL}]}, model="gpt-4o")

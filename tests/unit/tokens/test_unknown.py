@@ -113,7 +113,7 @@ def test_a_count_that_holds_something_unknown_is_an_estimate_and_names_it() -> N
     assert not count(offered(parameters={"type": "object", "pattern": "x"}), model="gpt-4o").exact
 
 
-def test_what_the_recordings_are_full_of_leaves_a_count_exact() -> None:
+def test_what_the_recordings_are_full_of_widens_a_margin_by_a_little() -> None:
     schema = {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "type": "object",
@@ -123,7 +123,7 @@ def test_what_the_recordings_are_full_of_leaves_a_count_exact() -> None:
         "additionalProperties": False,
     }
     counted = count(offered(parameters=schema, strict=True), model="gpt-4o")
-    assert counted.exact
+    assert not any("no rule knows" in reason for reason in counted.reasons)
     assert counted.upper - counted.tokens <= 8
 
 
@@ -177,7 +177,7 @@ def test_words_of_objects_that_are_shown_widen_no_margin() -> None:
     inner = {"type": "object", "title": LONG, "properties": {"b": {"type": "string"}}, "required": ["b"]}
     schema = {"type": "object", "properties": {"a": {"type": "array", "items": inner}}, "required": ["a"]}
     counted = count(offered(parameters=schema), model="gpt-4o")
-    assert counted.exact
+    assert not any("may not be shown" in reason for reason in counted.reasons)
     assert counted.margin < 8
 
 
@@ -234,10 +234,13 @@ def test_arguments_that_are_written_oddly_may_be_billed_as_they_were_sent(argume
     assert counted.upper >= calls * encodings.tokens(encodings.O200K, arguments)
 
 
-def test_arguments_that_are_written_as_usual_leave_a_count_exact() -> None:
-    values = {f"key_{n}": ["some words", n, 0.5, True, {"a": None}] for n in range(30)}
-    for arguments in (json.dumps(values), json.dumps(values, separators=(",", ":"))):
-        assert count(called({"function": {"name": "f", "arguments": arguments}}), model="gpt-4o").exact
+def test_arguments_that_are_written_as_usual_have_room_for_rounding_only() -> None:
+    for keys in (2, 30):
+        values = {f"key_{n}": ["some words", n, 0.5, True, {"a": None}] for n in range(keys)}
+        for arguments in (json.dumps(values), json.dumps(values, separators=(",", ":"))):
+            counted = count(called({"function": {"name": "f", "arguments": arguments}}), model="gpt-4o")
+            assert counted.margin <= 1 + 0.015 * counted.tokens
+            assert counted.exact is (keys == 2)
 
 
 @pytest.mark.parametrize(
@@ -282,11 +285,13 @@ def test_slices_are_the_text_and_change_no_count_where_words_begin(words: list[s
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(encodings, "_SLICE_CHARACTERS", slice_)
         patched.setattr(encodings, "_CUT_CHARACTERS", min(cut, slice_ - 1))
-        slices = list(encodings._slices(text))
+        cut_slices = list(encodings._slices(text))
+    slices = [piece for piece, _ in cut_slices]
     assert "".join(slices) == text
     assert max(map(len, slices)) <= slice_
     tokenizer = encodings._load(encodings.O200K)
     assert tokenizer is not None
     clean = all(encodings._WORD_START.match(text, sum(map(len, slices[:n]))) for n in range(1, len(slices)))
+    assert clean or any(torn for _, torn in cut_slices)
     if clean:
         assert sum(map(tokenizer, slices)) == tokenizer(text)

@@ -312,7 +312,12 @@ class DuckDBStore:
                 on_commit(run_key, head.revision, head.state)
 
     def _check_room(self, size: int, essential: bool) -> None:
-        free = self._free_bytes(self._path.parent)
+        try:
+            free = self._free_bytes(self._path.parent)
+        except FileNotFoundError as error:  # what is written to files that nobody can find again is lost
+            raise DependencyUnavailable(
+                f"the folder of the record, {self._path.parent}, is gone; nothing was written", dependency="record"
+            ) from error
         floor = self._floor // _ESSENTIAL_SHARE if essential else self._floor
         if free - size * _WRITTEN_TWICE < floor:
             raise StorageFull(

@@ -40,9 +40,9 @@ class Invocations(Protocol):
         """The attempt, DISPATCHED. Raises ContextBudgetExceeded where the run has made `calls_max` calls, StaleRevision
         where another worker has claimed the attempt since."""
 
-    def respond(self, attempt: Attempt, response: bytes, *, usable: bool) -> Attempt:
-        """The attempt with its response. The same response again changes nothing. Another one, or one for an attempt
-        that is settled otherwise, is IdempotencyConflict."""
+    def respond(self, attempt: Attempt, response: bytes, *, usable: bool, evidence: str = "") -> Attempt:
+        """The attempt with its response, and `evidence` of where it was found, if it was. The same response again
+        changes nothing. Another one, or one for an attempt that is settled otherwise, is IdempotencyConflict."""
 
     def fail(self, attempt: Attempt, *, evidence: str) -> Attempt:
         """The attempt, FAILED_DEFINITE: nothing was executed, and `evidence` says how that is known. Raises
@@ -89,10 +89,12 @@ def open_journal(
     state: Callable[[], int] | None,
     clearing: Clearing,
     patience: Callable[[float], float],
+    check_new: Callable[[str], None] = lambda name: None,
 ) -> Journal:
     """The journal of a session: invocations in the engine where one is given, else under `root`; notes always there.
 
-    `state` tells how the run stands (see Rows); `patience` cuts a wait in seconds to what the session has left.
+    `state` tells how the run stands (see Rows); `patience` cuts a wait in seconds to what the session has left;
+    `check_new` is SqliteInvocations', for a journal that can be lost while the record is not.
     """
     from mn_sdk.context_session.journal.database import Database
     from mn_sdk.context_session.journal.keeping import KeepingInvocations
@@ -103,12 +105,13 @@ def open_journal(
 
     rows = Rows(Database(root), scope, clearing=clearing, state=state)
     invocations: Invocations = (
-        SqliteInvocations(rows, now_ms=lambda: time.time_ns() // 1_000_000)
+        SqliteInvocations(rows, now_ms=lambda: time.time_ns() // 1_000_000, check_new=check_new)
         if engine is None
         else RemoteInvocations(engine)
     )
     notes = Notes(rows)
     kept = KeepingInvocations(invocations, notes, roles=frozenset(scope.roles), patience=patience)
+    kept.offer_all()
     return Journal(invocations=kept, notes=notes, rows=rows)
 
 

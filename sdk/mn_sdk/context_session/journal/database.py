@@ -2,8 +2,9 @@
 
 Every write is one IMMEDIATE transaction, durable when it returns (WAL, synchronous=FULL). A damaged file is refused: a
 call that is not found in it any more would be made again. SQLite keeps no hashes of what it stores, so its structure is
-checked when the file is opened, and each row carries the hash of its values. SQLite's errors become the contract's here
-and nowhere else.
+checked when the file is opened, and each row carries the hash of its values. Its log it checks itself, and takes damage
+there for a cut that power made, so that is looked at before (see `log`); and a file that is gone or empty is known by a
+mark beside it. SQLite's errors become the contract's here and nowhere else.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,8 +20,11 @@ from typing import Final
 
 from mn_contract.canonical import digest
 from mn_contract.errors import ContextError, DependencyUnavailable, SourceMismatch, StorageFull
+from mn_sdk.context_session.journal.log import check_log, damaged
 
 FILE_NAME: Final = "journal.sqlite"
+MARK_NAME: Final = "journal.made"
+"""Says that there is a journal; made when the first one is durable."""
 _BUSY_SECONDS: Final = 30.0
 
 MIGRATIONS: Final = (
@@ -42,6 +47,10 @@ MIGRATIONS: Final = (
 TABLES: Final = ("attempts", "notes")
 """What rows of runs stand in."""
 
+_connecting: Final = threading.Lock()
+_connected: Final[Counter[str]] = Counter()
+"""How many connections this process has to each file."""
+os.register_at_fork(before=_connecting.acquire, after_in_parent=_connecting.release, after_in_child=_connecting.release)
 _inherited: Final[list[sqlite3.Connection]] = []
 """Connections of a process that this one was forked from."""
 
@@ -50,7 +59,7 @@ class Database:
     """One connection a process; use from any thread. After a fork the child opens its own."""
 
     def __init__(self, root: Path) -> None:
-        self._path = root / FILE_NAME
+        self._path = root.absolute() / FILE_NAME
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._pid = 0
@@ -60,6 +69,9 @@ class Database:
             self._opened()
             _sync_folder(root)
             _sync_folder(root.parent)
+            if not (root / MARK_NAME).exists():
+                (root / MARK_NAME).touch()
+                _sync_folder(root)
 
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
@@ -101,7 +113,7 @@ class Database:
             self._closed = True
             connection, self._connection = self._own(), None
             if connection is not None:
-                connection.close()
+                _disconnect(connection, self._path)
 
     def _opened(self) -> sqlite3.Connection:
         if self._closed:
@@ -122,6 +134,33 @@ class Database:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
+    with _connecting:
+        if not _connected[
+            os.path.realpath(path)
+        ]:  # SQLite's locks on a file end where this process closes it, whoever opened it
+            _check_there(path)
+            check_log(path)
+        connection = _connection(path)
+        _connected[os.path.realpath(path)] += 1
+    return connection
+
+
+def _disconnect(connection: sqlite3.Connection, path: Path) -> None:
+    with _connecting:
+        _connected[os.path.realpath(path)] -= 1
+        connection.close()
+
+
+def _check_there(path: Path) -> None:
+    if path.with_name(MARK_NAME).exists() and not (path.exists() and path.stat().st_size):
+        raise DependencyUnavailable(
+            f"{path} is gone or empty, and there was a journal: restore its folder from a backup; without it "
+            "calls would be made again",
+            dependency="journal",
+        )
+
+
+def _connection(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("PRAGMA journal_mode=WAL")
@@ -148,13 +187,7 @@ def check_row(*values: str | int | bytes | None, kept: str) -> None:
 def _check_sound(connection: sqlite3.Connection, path: Path) -> None:
     (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
     if found != "ok":
-        raise _damaged(path)
-
-
-def _damaged(path: Path) -> DependencyUnavailable:
-    return DependencyUnavailable(
-        f"{path} is damaged: restore it from a backup; nothing was read from it", dependency="journal"
-    )
+        raise damaged(path)
 
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
@@ -209,7 +242,7 @@ def _error_of(error: sqlite3.Error, path: Path) -> ContextError:
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return _locked(path)
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return _damaged(path)
+        return damaged(path)
     return DependencyUnavailable(f"{path} cannot be used: {error}", dependency="journal")
 
 

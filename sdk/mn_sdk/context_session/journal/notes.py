@@ -4,7 +4,7 @@ turns, responses that the journal did not take yet."""
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from mn_contract.names import check_id
 from mn_sdk.arguments import read_whole
@@ -30,11 +30,16 @@ class Notes:
                 "SELECT value, row_sha256 FROM notes WHERE (job_id, run_id, principal, kind, name) = (?, ?, ?, ?, ?)",
                 (*self._scope, kind, name),
             ).fetchone()
-        if row is None:
-            return None
-        value, kept = row
-        check_row(*self._scope, kind, name, value, kept=kept)
-        return bytes(value)
+        return self._checked(kind, name, row)
+
+    def names(self, kind: str) -> list[str]:
+        """The names of all notes of a kind, in order."""
+        with self._rows.read() as connection:
+            rows = connection.execute(
+                "SELECT name FROM notes WHERE (job_id, run_id, principal, kind) = (?, ?, ?, ?) ORDER BY name",
+                (*self._scope, kind),
+            ).fetchall()
+        return [name for (name,) in rows]
 
     def put(self, kind: str, name: str, value: bytes) -> None:
         """Keeps the note, in place of an earlier one."""
@@ -45,6 +50,13 @@ class Notes:
         with self._rows.write() as connection:
             for note in notes:
                 self._store(connection, *note)
+
+    def update(self, kind: str, name: str, change: Callable[[bytes | None], bytes]) -> None:
+        """Keeps what `change` makes of the note, while nobody else writes. `change` calls nothing here."""
+        mine = "FROM notes WHERE (job_id, run_id, principal, kind, name) = (?, ?, ?, ?, ?)"
+        with self._rows.write() as connection:
+            row = connection.execute(f"SELECT value, row_sha256 {mine}", (*self._scope, kind, name)).fetchone()
+            self._store(connection, kind, name, change(self._checked(kind, name, row)))
 
     def number(self, kind: str, value: bytes) -> int:
         """The number of this value among the numbered notes of a kind, counted from 1: the same value keeps its number,
@@ -75,6 +87,13 @@ class Notes:
         """Sets the cursor. Raises InvalidInput."""
         self.put("cursor", check_id(name, "cursor"), str(read_whole(value, "cursor")).encode())
         return value
+
+    def _checked(self, kind: str, name: str, row: tuple[bytes, str] | None) -> bytes | None:
+        if row is None:
+            return None
+        value, kept = row
+        check_row(*self._scope, kind, name, value, kept=kept)
+        return bytes(value)
 
     def _store(self, connection: sqlite3.Connection, kind: str, name: str, value: bytes) -> None:
         row = (*self._scope, kind, name, value)

@@ -46,7 +46,7 @@ class RemoteInvocations:
         )
         return self._ask("DispatchInvocation", request)
 
-    def respond(self, attempt: Attempt, response: bytes, *, usable: bool) -> Attempt:
+    def respond(self, attempt: Attempt, response: bytes, *, usable: bool, evidence: str = "") -> Attempt:
         """See Invocations."""
         request = invocation_pb2.RespondInvocationRequest(
             name=attempt.name,
@@ -54,6 +54,7 @@ class RemoteInvocations:
             outcome="INVOCATION_STATE_RESPONDED",
             response=response,
             response_usable=usable,
+            evidence=evidence,
         )
         return self._ask("RespondInvocation", request)
 

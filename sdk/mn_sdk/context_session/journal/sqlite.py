@@ -39,7 +39,8 @@ _BILLED: Final = tuple(sorted(state.value for state in MAY_BE_BILLED))
 
 
 class SqliteInvocations:
-    """See Invocations. `now_ms` is the clock that leases are measured by."""
+    """See Invocations. `now_ms` is the clock that leases are measured by. `check_new` is asked before a name is claimed
+    that nothing is known of, and raises where the journal should know it."""
 
     def __init__(
         self,
@@ -48,8 +49,10 @@ class SqliteInvocations:
         now_ms: Callable[[], int],
         holder: Callable[[], str] = own_holder,
         gone: Callable[[str], bool] = is_gone,
+        check_new: Callable[[str], None] = lambda name: None,
     ) -> None:
         self._rows = rows
+        self._check_new = check_new
         self._scope = rows.scope
         self._roles = frozenset(rows.scope.roles)
         self._now_ms = now_ms
@@ -66,6 +69,8 @@ class SqliteInvocations:
             roles=self._roles,
             retry=retry,
         )
+        if self._is_new(name):  # outside of the transaction: a record that is still being read must not hold up others
+            self._check_new(name)
         with self._rows.write() as connection:
             newest = self._newest(connection, name)
             begun = begin(newest, self._retries(connection, name), self._knowing(wish, newest), self._now_ms())
@@ -95,11 +100,11 @@ class SqliteInvocations:
             self._store(connection, moved)
         return moved
 
-    def respond(self, attempt: Attempt, response: bytes, *, usable: bool) -> Attempt:
+    def respond(self, attempt: Attempt, response: bytes, *, usable: bool, evidence: str = "") -> Attempt:
         """See Invocations."""
         with self._rows.write() as connection:
             stored = self._of(connection, attempt)
-            responded = respond(stored, response, usable=usable)
+            responded = respond(stored, response, usable=usable, evidence=evidence)
             if responded != stored:
                 self._store(connection, responded)
         return responded
@@ -174,6 +179,11 @@ class SqliteInvocations:
             f"SELECT {_COLUMNS} FROM attempts WHERE {_KEY} ORDER BY attempt DESC LIMIT 1", self._key(name)
         ).fetchone()
         return None if row is None else _attempt(self._key(name), row)
+
+    def _is_new(self, name: str) -> bool:
+        with self._rows.read() as connection:
+            found = connection.execute(f"SELECT 1 FROM attempts WHERE {_KEY} LIMIT 1", self._key(name)).fetchone()
+        return found is None
 
     def _visible_newest(self, connection: sqlite3.Connection, name: str) -> Attempt | None:
         newest = self._newest(connection, name)
