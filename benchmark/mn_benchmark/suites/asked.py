@@ -60,6 +60,18 @@ def no_settings(given: Mapping[str, Any]) -> None:
         raise InvalidInput(f"the suite has no settings, so no {next(iter(given))!r}", field="settings")
 
 
+def whole_settings(suite: str, given: Mapping[str, Any], defaults: Mapping[str, int]) -> dict[str, int]:
+    """The settings of a suite that has whole numbers, each with a default. Raises InvalidInput."""
+    unknown = sorted(set(given) - set(defaults))
+    if unknown:
+        raise InvalidInput(f"{suite} has no setting {unknown[0]!r}; it has {', '.join(defaults)}", field="settings")
+    settings = {**defaults, **given}
+    for name, value in settings.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise InvalidInput(f"{name} is a whole number from 1 up", field=f"settings.{name}")
+    return settings
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
     """What yields the samples, and what reads the settings, raising InvalidInput before anything is measured."""

@@ -36,9 +36,9 @@ import numpy as np
 from mn_benchmark.data import Data
 from mn_benchmark.grown import READER, commit, one_card, questions, record, sentences, texts_of
 from mn_benchmark.report import ALL, OURS, Sample
-from mn_benchmark.suites.asked import Asked
+from mn_benchmark.suites.asked import Asked, whole_settings
 from mn_benchmark.systems import Document
-from mn_contract.errors import InvalidInput, NotFound
+from mn_contract.errors import NotFound
 from mn_engine.bootstrap import engine_over
 from mn_engine.domain.packets import Budget, Decision, Shares
 from mn_engine.recall.analysis import analyse_query
@@ -89,14 +89,7 @@ def run(asked: Asked) -> Iterator[Sample]:
 
 def read_settings(given: Mapping[str, Any]) -> dict[str, int]:
     """The suite's settings. Raises InvalidInput."""
-    unknown = sorted(set(given) - set(_SETTINGS))
-    if unknown:
-        raise InvalidInput(f"speed has no setting {unknown[0]!r}; it has {', '.join(_SETTINGS)}", field="settings")
-    settings = {**_SETTINGS, **given}
-    for name, value in settings.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise InvalidInput(f"{name} is a whole number from 1 up", field=f"settings.{name}")
-    return settings
+    return whole_settings("speed", given, _SETTINGS)
 
 
 def _queries(data: Data, count: int, seed: int) -> dict[str, list[str]]:
