@@ -129,7 +129,7 @@ def test_formats_have_their_types(client: httpx.Client) -> None:
         ),
     ):
         assert ask.headers["content-type"] == "text/markdown; charset=utf-8"
-        assert "> The pump costs 12 euros." in ask.text
+        assert "] The pump costs 12 euros.\n" in ask.text
         assert ask.headers["x-content-type-options"] == "nosniff"
     assert client.get("/v1/context", params={"task": "pump"}).json()["smp"] == "1"
 
