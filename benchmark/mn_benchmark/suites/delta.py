@@ -44,8 +44,8 @@ def run(asked: Asked) -> Iterator[Sample]:
         for conversation in conversations:
             with Membrane(conversation.turns) as membrane:
                 memories = Memories(membrane.client.call)
-                held = _three_turns(memories, conversation.questions[0].text) if conversation.questions else True
-                samples.add(OURS, "three_turns", float(held), ALL)
+                for question in conversation.questions[:1]:
+                    samples.add(OURS, "three_turns", float(_three_turns(memories, question.text)), ALL)
                 for first in range(0, len(conversation.questions) - _TURNS + 1, _TURNS):
                     asked.progress(f"{conversation.name}: a session from question {first + 1} on")
                     for model, case in _CASES.items():
