@@ -6,10 +6,10 @@ artifact is readable through any handle that permits it. So nobody learns from a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from mn_contract.errors import InvalidInput, SourceMismatch
+from mn_contract.errors import InvalidInput, NotFound, SourceMismatch
 from mn_contract.names import PACK_MEDIA_TYPE, SUMMARY_MEDIA_TYPE, check_id, check_media_type, check_sha256
 from mn_engine.domain.access import OPEN, Acl
 from mn_engine.domain.scope import Scope
@@ -47,6 +47,27 @@ def readable(handles: Iterable[Artifact], reader: Scope) -> Artifact | None:
     permitted = [handle for handle in handles if handle.acl.permits(reader, owner=handle.owner)]
     permitted.sort(key=lambda handle: handle.owner != reader.principal)
     return permitted[0] if permitted else None
+
+
+Permits = Callable[[Iterable[Artifact]], bool]
+"""Whether an artifact may be read through one of its handles."""
+
+
+def to_all(handles: Iterable[Artifact]) -> bool:
+    """Permits what is there: for the engine's own checks, whose answers nobody sees."""
+    return True
+
+
+def check_permitted(handles: Iterable[Artifact], permits: Permits) -> None:
+    """Raises NotFound where an artifact has no handle in the run, and the same where none permits it."""
+    handles = tuple(handles)
+    if not handles or not permits(handles):
+        raise absent()
+
+
+def absent() -> NotFound:
+    """The error for an artifact that the run does not have, and for one that is not the asker's to read."""
+    return NotFound("there is no such artifact in this run, or it is not yours to read")
 
 
 def check_range(size: int, start: int, end: int) -> None:

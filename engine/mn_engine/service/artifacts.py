@@ -6,11 +6,11 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from mn_contract.errors import InvalidInput, NotFound
+from mn_contract.errors import InvalidInput
 from mn_contract.limits import ARTIFACT_CHUNK_BYTES_MAX, ARTIFACT_READ_BYTES_MAX, ARTIFACT_READ_RANGES_MAX
 from mn_contract.names import check_media_type, check_sha256
 from mn_engine.domain.access import Acl
-from mn_engine.domain.artifacts import Artifact, check_hash, check_range, readable
+from mn_engine.domain.artifacts import Artifact, absent, check_hash, readable
 from mn_engine.domain.requests import NewRange
 from mn_engine.domain.scope import Scope
 from mn_engine.service.engine import Call, Engine
@@ -58,7 +58,11 @@ def put_artifact(
 def stat_artifact(engine: Engine, scope: Scope, call: Call, *, sha256: str) -> Artifact:
     """The artifact, through a handle that the asker may read. Raises NotFound."""
     check_sha256(sha256, "sha256")
-    return _handles(engine, scope, {sha256})[sha256]
+    handles = engine.store.artifacts(scope.run_key, {sha256}).get(sha256, ())
+    handle = readable(handles, scope)
+    if handle is None:
+        raise absent()
+    return handle
 
 
 def read_artifact(engine: Engine, scope: Scope, call: Call, *, ranges: tuple[NewRange, ...]) -> Iterator[RangePiece]:
@@ -67,25 +71,15 @@ def read_artifact(engine: Engine, scope: Scope, call: Call, *, ranges: tuple[New
         raise InvalidInput(f"1-{ARTIFACT_READ_RANGES_MAX} ranges can be read at once", field="ranges")
     if sum(wanted.end - wanted.start for wanted in ranges) > ARTIFACT_READ_BYTES_MAX:
         raise InvalidInput(f"at most {ARTIFACT_READ_BYTES_MAX} bytes can be read at once", field="ranges")
-    handles = _handles(engine, scope, {wanted.artifact for wanted in ranges})
-    for wanted in ranges:
-        check_range(handles[wanted.artifact].size, wanted.start, wanted.end)
-    found = engine.store.read_ranges(scope.run_key, [wanted.span for wanted in ranges])
+    found = engine.store.read_ranges(
+        scope.run_key,
+        [wanted.span for wanted in ranges],
+        permits=lambda handles: readable(handles, scope) is not None,
+    )
     hashes = [hashlib.sha256(data).hexdigest() for data in found]
     for wanted, sha256 in zip(ranges, hashes, strict=True):
         check_hash(sha256, wanted.sha256)
     return _pieces(found, hashes, call)
-
-
-def _handles(engine: Engine, scope: Scope, hashes: set[str]) -> dict[str, Artifact]:
-    """A handle of each artifact that the asker may read. Raises NotFound where one has none."""
-    engine.store.run(scope.run_key).check_readable()
-    found = engine.store.artifacts(scope.run_key, hashes)
-    permitted = {sha256: readable(found.get(sha256, ()), scope) for sha256 in hashes}
-    handles = {sha256: handle for sha256, handle in permitted.items() if handle is not None}
-    if len(handles) < len(hashes):
-        raise NotFound("there is no such artifact in this run, or it is not yours to read")
-    return handles
 
 
 def _pieces(found: list[bytes], hashes: list[str], call: Call) -> Iterator[RangePiece]:

@@ -13,7 +13,7 @@ from mn_contract.errors import InvalidInput, NotFound
 from mn_contract.invocations import MAY_BE_BILLED, Attempt
 from mn_contract.limits import ARTIFACT_BYTES_MAX
 from mn_engine.domain.access import Acl
-from mn_engine.domain.artifacts import Artifact, check_hash, check_range
+from mn_engine.domain.artifacts import Artifact, Permits, check_hash, check_permitted, check_range, to_all
 from mn_engine.domain.cards import SUPERSEDES, CardKey, StoredCard, ordinal_of, revision_of
 from mn_engine.domain.deadlines import Expired, never
 from mn_engine.domain.events import (
@@ -138,15 +138,15 @@ class MemoryStore:
         handles = self._readable(run_key).handles
         return {sha256: tuple(handles[sha256]) for sha256 in hashes if sha256 in handles}
 
-    def read_ranges(self, run_key: str, ranges: Sequence[tuple[str, int, int]]) -> list[bytes]:
-        blobs = self._readable(run_key).blobs
-        found = []
+    def read_ranges(
+        self, run_key: str, ranges: Sequence[tuple[str, int, int]], *, permits: Permits = to_all
+    ) -> list[bytes]:
+        rows = self._readable(run_key)
+        for sha256 in {sha256 for sha256, _, _ in ranges}:
+            check_permitted(rows.handles.get(sha256, ()), permits)
         for sha256, start, end in ranges:
-            if sha256 not in blobs:
-                raise NotFound("there is no such artifact in this run")
-            check_range(len(blobs[sha256]), start, end)
-            found.append(blobs[sha256][start:end])
-        return found
+            check_range(len(rows.blobs[sha256]), start, end)
+        return [rows.blobs[sha256][start:end] for sha256, start, end in ranges]
 
     def index_columns(self, run_key: str, *, after: int, upto: int) -> IndexColumns:
         with self._lock:

@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from mn_contract.invocations import Attempt, spent_retries
 from mn_engine.domain.access import Acl
-from mn_engine.domain.artifacts import Artifact
+from mn_engine.domain.artifacts import Artifact, Permits, to_all
 from mn_engine.domain.cards import StoredCard
 from mn_engine.domain.deadlines import Expired, never
 from mn_engine.domain.events import Batch, BatchReceipt, EventReceipt
@@ -181,9 +181,12 @@ class Store(Protocol):
         """sha256 -> all handles of that artifact in the order they were put, in one query; without those that the run
         does not have."""
 
-    def read_ranges(self, run_key: str, ranges: Sequence[tuple[str, int, int]]) -> list[bytes]:
-        """The bytes of each (sha256, start, end), in order. Raises NotFound for an unknown artifact, SourceMismatch
-        where a known one's bytes are gone or are others by now, InvalidInput for a range past the end."""
+    def read_ranges(
+        self, run_key: str, ranges: Sequence[tuple[str, int, int]], *, permits: Permits = to_all
+    ) -> list[bytes]:
+        """The bytes of each (sha256, start, end), in order, in one query. Raises NotFound, before anything is read, for
+        an unknown artifact and for one whose handles `permits` says no to; SourceMismatch where a known one's bytes are
+        gone or are others by now; InvalidInput for a range that is empty or goes past the end."""
 
     # Reads.
     def index_columns(self, run_key: str, *, after: int, upto: int) -> IndexColumns:

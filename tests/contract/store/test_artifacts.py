@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from mn_contract.errors import ContextBudgetExceeded, InvalidInput, NotFound, RunClosed, SourceMismatch
@@ -67,6 +69,30 @@ def test_an_unknown_artifact_is_not_found(store: Store) -> None:
     assert handles(store, sha(b"not there")) == ()
     with pytest.raises(NotFound):
         store.read_ranges(KEY, [(sha(b"there"), 0, 1), (sha(b"not there"), 0, 1)])
+
+
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_bytes_are_read_through_handles_that_permit_it(store: Store, size: int) -> None:
+    """Invariant 7: all handles of the bytes are shown, and where none will do the bytes are as absent."""
+    open_run(store)
+    data = blob(size)
+    for owner in ("bob", "ada"):
+        upload(store, data, owner=owner)
+    shown: list[str] = []
+
+    def of_ada(handles: Iterable[Artifact]) -> bool:
+        shown.extend(handle.owner for handle in handles)
+        return "ada" in shown
+
+    assert store.read_ranges(KEY, [(sha(data), 0, 2)], permits=of_ada) == [data[:2]]
+    assert shown == ["bob", "ada"]
+    upload(store, b"open")
+    for start in (0, -1):  # whatever the range: that one is bad would tell that the bytes are there
+        with pytest.raises(NotFound) as refused:
+            store.read_ranges(KEY, [(sha(b"open"), 0, 1), (sha(data), start, 2)], permits=lambda handles: False)
+        with pytest.raises(NotFound) as absent:
+            store.read_ranges(KEY, [(sha(b"absent"), 0, 1)])
+        assert str(refused.value) == str(absent.value)
 
 
 @pytest.mark.parametrize("size", [10, 100_000])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
+from operator import itemgetter
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -131,19 +133,16 @@ def find_handles(
     cursor: duckdb.DuckDBPyConnection, run_key: str, hashes: Collection[str]
 ) -> dict[str, tuple[Artifact, ...]]:
     """sha256 -> all handles of that artifact, in the order they were put; without those that the run does not have."""
-    if not hashes:
-        return {}
-    found: dict[str, tuple[Artifact, ...]] = {}
-    sql = (
-        f"SELECT sha256, size, media_type, owner, acl FROM artifacts {_among('sha_hash', 'UBIGINT')}"
-        " WHERE run_key = ? ORDER BY artifacts.rowid"
-    )
-    asked = [[sha_hash(sha256) for sha256 in set(hashes)], run_key]
-    for sha256, size, media_type, owner, acl in rows(cursor, sql, asked):
-        readers = Acl.from_json(json.loads(acl)) if acl else OPEN
-        handle = Artifact(sha256=sha256, size=size, media_type=media_type, owner=owner, acl=readers)
-        found[sha256] = (*found.get(sha256, ()), handle)
-    return {sha256: found[sha256] for sha256 in hashes if sha256 in found}
+    found = _artifact_rows(cursor, run_key, hashes, "NULL")
+    return {sha256: tuple(_handle(row) for row in found[sha256]) for sha256 in hashes if sha256 in found}
+
+
+def find_bytes(
+    cursor: duckdb.DuckDBPyConnection, run_key: str, hashes: Collection[str]
+) -> dict[str, tuple[tuple[Artifact, ...], bytes | None]]:
+    """The same, with the bytes (None where they lie in a file)."""
+    found = _artifact_rows(cursor, run_key, hashes, "data")
+    return {sha256: (tuple(_handle(row) for row in found[sha256]), found[sha256][0][-1]) for sha256 in found}
 
 
 def has_handle(cursor: duckdb.DuckDBPyConnection, run_key: str, handle: Artifact) -> bool:
@@ -156,16 +155,6 @@ def has_handle(cursor: duckdb.DuckDBPyConnection, run_key: str, handle: Artifact
             [run_key, handle_hash(handle), handle.sha256, handle.media_type, handle.owner, acl_text(handle.acl)],
         )
     )
-
-
-def find_blobs(cursor: duckdb.DuckDBPyConnection, run_key: str, hashes: Sequence[str]) -> dict[str, bytes | None]:
-    """sha256 -> bytes (None where they lie in a file), of those artifacts that the run has."""
-    if not hashes:
-        return {}
-    wanted = set(hashes)
-    sql = f"SELECT sha256, data FROM artifacts {_among('sha_hash', 'UBIGINT')} WHERE run_key = ?"
-    found = rows(cursor, sql, [[sha_hash(sha256) for sha256 in wanted], run_key])
-    return {sha256: data for sha256, data in found if sha256 in wanted}
 
 
 def find_index_columns(
@@ -267,6 +256,31 @@ def _find_endings(
         (target, kind): (at, None if by_owner is None else CardKey(by_owner, by_id))
         for target, kind, at, by_owner, by_id in found
     }
+
+
+def _artifact_rows(
+    cursor: duckdb.DuckDBPyConnection, run_key: str, hashes: Collection[str], data: str
+) -> dict[str, list[tuple[Any, ...]]]:
+    """sha256 -> a row for each handle, ending in `data`."""
+    if not hashes:
+        return {}
+    wanted = set(hashes)
+    sql = (
+        f"SELECT rowid, sha256, size, media_type, owner, acl, {data} FROM artifacts {_among('sha_hash', 'UBIGINT')}"
+        " WHERE run_key = ?"
+    )
+    answer = rows(cursor, sql, [[sha_hash(sha256) for sha256 in wanted], run_key])
+    found: dict[str, list[tuple[Any, ...]]] = {}
+    for row in sorted(answer, key=itemgetter(0)):
+        if row[1] in wanted:
+            found.setdefault(row[1], []).append(row)
+    return found
+
+
+def _handle(row: tuple[Any, ...]) -> Artifact:
+    _, sha256, size, media_type, owner, acl, _ = row
+    readers = Acl.from_json(json.loads(acl)) if acl else OPEN
+    return Artifact(sha256=sha256, size=size, media_type=media_type, owner=owner, acl=readers)
 
 
 def _among(column: str, sql_type: str) -> str:

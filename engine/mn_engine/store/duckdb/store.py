@@ -17,7 +17,7 @@ import pyarrow as pa
 from mn_contract.errors import DependencyUnavailable, NotFound, StorageFull
 from mn_contract.invocations import Attempt
 from mn_engine.domain.access import Acl
-from mn_engine.domain.artifacts import Artifact, check_hash, check_range
+from mn_engine.domain.artifacts import Artifact, Permits, check_hash, check_permitted, check_range, to_all
 from mn_engine.domain.cards import StoredCard, ordinal_of
 from mn_engine.domain.deadlines import Expired, never
 from mn_engine.domain.events import Batch, BatchReceipt, EventReceipt
@@ -190,13 +190,18 @@ class DuckDBStore:
         self.run(run_key).check_readable()
         return self._ask(lambda cursor: queries.find_handles(cursor, run_key, hashes))
 
-    def read_ranges(self, run_key: str, ranges: Sequence[tuple[str, int, int]]) -> list[bytes]:
+    def read_ranges(
+        self, run_key: str, ranges: Sequence[tuple[str, int, int]], *, permits: Permits = to_all
+    ) -> list[bytes]:
         self.run(run_key).check_readable()
         asked: dict[str, list[tuple[int, int]]] = {}
         for sha256, start, end in ranges:
             asked.setdefault(sha256, []).append((start, end))
-        blobs = self._ask(lambda cursor: queries.find_blobs(cursor, run_key, list(asked)))
-        found = {sha256: iter(self._read(run_key, blobs, sha256, spans)) for sha256, spans in asked.items()}
+        kept = self._ask(lambda cursor: queries.find_bytes(cursor, run_key, asked))
+        for sha256 in asked:
+            handles, _ = kept.get(sha256, ((), None))
+            check_permitted(handles, permits)
+        found = {sha256: iter(self._read(run_key, sha256, kept[sha256][1], spans)) for sha256, spans in asked.items()}
         return [next(found[sha256]) for sha256, _, _ in ranges]
 
     def keep_chunk(self, run_key: str, arrival: Arrival, chunk: bytes) -> None:
@@ -336,12 +341,7 @@ class DuckDBStore:
             self.run(run_key).check_writable()
             raise
 
-    def _read(
-        self, run_key: str, blobs: dict[str, bytes | None], sha256: str, ranges: Sequence[tuple[int, int]]
-    ) -> list[bytes]:
-        if sha256 not in blobs:
-            raise NotFound("there is no such artifact in this run")
-        data = blobs[sha256]
+    def _read(self, run_key: str, sha256: str, data: bytes | None, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         if data is None:
             return self._blobs.read(run_key, sha256, ranges)
         for start, end in ranges:
