@@ -48,6 +48,8 @@ CARD_BYTES_MAX: Final = 32 * KIB
 CARD_LIST_MAX: Final = 32
 """Topics, entities, claims, sources and relations of one card, each."""
 SOURCE_URL_BYTES_MAX: Final = 2 * KIB
+FACT_OBJECT_BYTES_MAX: Final = 4 * KIB
+"""What a fact says of its subject, UTF-8; subjects, predicates and qualifiers are labels."""
 EVENT_CARDS_MAX: Final = 1024
 EVENT_ARTIFACTS_MAX: Final = 256
 EVENT_RESOLVES_MAX: Final = 256
