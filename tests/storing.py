@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from mn_engine.domain.access import OPEN, Acl
 from mn_engine.domain.artifacts import Artifact
-from mn_engine.domain.cards import RESOLVES, SUPERSEDES, Card, CardKey, Kind, Relation, SourceRange, hash64
+from mn_engine.domain.cards import RESOLVES, SUPERSEDES, Card, CardKey, Kind, Relation, SourceRange
 from mn_engine.domain.events import Analysis, Batch, PreparedArtifact, PreparedCard, PreparedEvent
+from mn_engine.domain.hashes import hash64
 from mn_engine.domain.scope import run_key
 from mn_engine.store.columns import bulk_row
 from mn_engine.store.port import BULK_CARDS, Store

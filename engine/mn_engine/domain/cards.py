@@ -10,7 +10,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -30,6 +29,8 @@ from mn_contract.limits import (
 )
 from mn_contract.names import check_claim, check_id, check_label, check_sha256, check_text
 from mn_engine.domain.access import OPEN, Acl
+from mn_engine.domain.facts import Fact
+from mn_engine.domain.hashes import hash64
 from mn_engine.domain.times import check_micros, format_rfc3339
 
 
@@ -105,11 +106,6 @@ class CardKey:
     def hash(self) -> int:
         """64 bits that stand for it in columns and indexes. Neither part can hold NUL."""
         return hash64(f"{self.owner}\0{self.id}")
-
-
-def hash64(text: str) -> int:
-    """64 bits that stand for a text, the same on every machine."""
-    return int.from_bytes(blake2b(text.encode("utf-8"), digest_size=8).digest(), "little")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +191,8 @@ class Card:
     occurrences: int = 1
     tokens: int = 0
     """What its document takes in a model's request, as its writer estimates; 0 where it does not say."""
+    fact: Fact | None = None
+    """What it says as a triple, where it does; then it says since when it holds."""
 
     def __post_init__(self) -> None:
         check_id(self.owner, "principal")
@@ -211,6 +209,8 @@ class Card:
             check_micros(getattr(self, name), f"card.{name}")
         if self.valid_from is not None and self.valid_until is not None and self.valid_until <= self.valid_from:
             raise InvalidInput("card.valid_until must be after card.valid_from", field="card.valid_until")
+        if self.fact is not None and (self.kind is not Kind.FACT or self.valid_from is None):
+            raise InvalidInput("a card that says a triple is of kind fact, and has a valid_from", field="card.fact")
         if not 1 <= self.occurrences < 1 << 31:
             raise InvalidInput("card.occurrences must be 1 or more", field="card.occurrences")
         if not 0 <= self.tokens <= CARD_TOKENS_MAX:
@@ -272,6 +272,8 @@ class Card:
             ]
         if self.acl != OPEN:
             meta["acl"] = self.acl.as_json()
+        if self.fact is not None:
+            meta["fact"] = self.fact.as_json()
         for name, default in _PLAIN_DEFAULTS.items():
             value = getattr(self, name)
             if value != default:
@@ -300,6 +302,7 @@ class Card:
             claims=tuple((claim, Stance(stance)) for claim, stance in value.get("claims", ())),
             relations=tuple(Relation(type_, CardKey(owner, id_)) for type_, owner, id_ in value.get("relations", ())),
             acl=Acl.from_json(value["acl"]) if "acl" in value else OPEN,
+            fact=Fact.from_json(value["fact"]) if "fact" in value else None,
             **plain,
         )
 

@@ -22,7 +22,8 @@ class Analysis:
     the number of terms with repetition. `id_hash` and `key_hash` name (id) and (owner, id) in 64 bits; `text_hash`
     names the text. `document_bytes` is document_size of the card's document for its owner, without conflicts and not
     required; `document_tokens` is what it takes of a token budget; `body_hash` names the artifact that its text stands
-    in. `vector` is what the text means: DIMENSIONS int8 of an embedder, empty where there was none.
+    in. `fact_place` and `fact_triple` are a fact's hashes, 0 where the card says none. `vector` is what the text means:
+    DIMENSIONS int8 of an embedder, empty where there was none.
     """
 
     version: int
@@ -39,6 +40,9 @@ class Analysis:
     document_bytes: int
     document_tokens: int
     body_hash: int
+    fact_place: int = 0
+    fact_triple: int = 0
+    fact_singular: bool = False
     vector: bytes = b""
 
 

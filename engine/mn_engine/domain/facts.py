@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from mn_contract.limits import FACT_OBJECT_BYTES_MAX
 from mn_contract.names import check_label, check_text
-from mn_engine.domain.cards import hash64
+from mn_engine.domain.hashes import hash64
 from mn_engine.domain.times import MICROS_MAX
 
 FOREVER: Final = MICROS_MAX + 1

@@ -22,6 +22,7 @@ from mn_contract.limits import (
 from mn_contract.names import check_id, check_media_type, check_sha256, parse_ref
 from mn_engine.domain.access import OPEN, Acl
 from mn_engine.domain.cards import Kind, Stance, Validation
+from mn_engine.domain.facts import Fact
 
 TEXT_MEDIA_TYPE: Final = "text/plain; charset=utf-8"
 """Media type of the artifact that the engine makes of a card's own text."""
@@ -108,6 +109,7 @@ class NewCard:
     acl: Acl = field(default=OPEN)
     occurrences: int = 1
     tokens: int = 0
+    fact: Fact | None = None
 
     def __post_init__(self) -> None:
         if self.id:
@@ -131,6 +133,7 @@ class NewCard:
             "relations": [list(relation) for relation in self.relations],
             "acl": self.acl.as_json(),
             **{name: getattr(self, name) for name in _PLAIN},
+            **({} if self.fact is None else {"fact": self.fact.as_json()}),
         }
 
 

@@ -19,8 +19,9 @@ from typing import Final
 
 import snowballstemmer
 
-from mn_engine.domain.cards import Card, document_size, document_tokens, hash64
+from mn_engine.domain.cards import Card, document_size, document_tokens
 from mn_engine.domain.events import Analysis
+from mn_engine.domain.hashes import hash64
 
 ANALYSIS_VERSION: Final = 2
 COUNT_MAX: Final = 255
@@ -114,6 +115,9 @@ def analyse(card: Card, vector: bytes = b"") -> Analysis:
         document_bytes=size,
         document_tokens=document_tokens(card, size),
         body_hash=hash64(card.body.artifact),
+        fact_place=0 if card.fact is None else card.fact.place_hash,
+        fact_triple=0 if card.fact is None else card.fact.triple_hash,
+        fact_singular=card.fact is not None and card.fact.singular,
         vector=vector,
     )
 

@@ -69,6 +69,10 @@ class IndexRows:
     """Microseconds; UNKNOWN_TIME where a card does not say."""
     valid_until: NDArray[np.int64]
     """Microseconds; NO_END where a card does not say."""
+    fact_places: NDArray[np.uint64]
+    """What facts have one object at a time of; 0 where a card says no triple."""
+    fact_triples: NDArray[np.uint64]
+    fact_singular: NDArray[np.bool_]
     relation_ordinals: NDArray[np.int64]
     """The cards that point at another; `relation_targets` are the others."""
     relation_targets: NDArray[np.uint64]
@@ -110,6 +114,9 @@ def rows_from_arrow(cards: pa.Table, relations: pa.Table, endings: pa.Table) -> 
         occurred=_filled(cards, "occurred_at", UNKNOWN_TIME),
         valid_from=_filled(cards, "valid_from", UNKNOWN_TIME),
         valid_until=_filled(cards, "valid_until", NO_END),
+        fact_places=_plain(cards, "fact_place"),
+        fact_triples=_plain(cards, "fact_triple"),
+        fact_singular=_plain(cards, "fact_singular"),
         relation_ordinals=_plain(relations, "source_ordinal"),
         relation_targets=_plain(relations, "target_hash"),
         relation_contradicts=pc.equal(_one(relations, "type"), CONTRADICTS).to_numpy(zero_copy_only=False),

@@ -58,6 +58,11 @@ _COLUMNS: Final[Mapping[str, type[np.generic]]] = MappingProxyType(
         "label_hashes": np.uint32,
         # DIMENSIONS items a card.
         "vectors": np.int8,
+        # One item a fact that says a triple: which card, and what a timeline needs of it.
+        "fact_cards": np.uint32,
+        "fact_places": np.uint64,
+        "fact_triples": np.uint64,
+        "fact_singular": np.bool_,
         # One item a relation: the card that says so, the other, and whether it is `contradicts`.
         "link_ones": np.uint32,
         "link_others": np.uint32,
@@ -212,6 +217,7 @@ class RunIndex:
             "label_ends": labels.offsets[1:] + len(self.columns["label_hashes"]),
             "label_hashes": labels.values,
             "vectors": rows.vectors,
+            **_new_facts(rows, len(self)),
         }
 
     def _grown_labels(self, rows: IndexRows, first: int) -> Postings:
@@ -225,6 +231,16 @@ class RunIndex:
         joined = np.concatenate(cards)
         order = np.argsort(joined, kind="stable")
         return self.labels.extended(np.concatenate(hashes)[order], joined[order], np.concatenate(told)[order])
+
+
+def _new_facts(rows: IndexRows, first: int) -> dict[str, NDArray[Any]]:
+    places = np.flatnonzero(rows.fact_places)
+    return {
+        "fact_cards": (places + first).astype(np.uint32),
+        "fact_places": rows.fact_places[places],
+        "fact_triples": rows.fact_triples[places],
+        "fact_singular": rows.fact_singular[places],
+    }
 
 
 def _new_links(rows: IndexRows, ordinals: NDArray[np.int64], keys: Lookup) -> dict[str, NDArray[Any]]:

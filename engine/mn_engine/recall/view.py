@@ -22,11 +22,13 @@ from mn_contract.errors import InvalidInput, NotFound
 from mn_contract.limits import TOKEN_BYTES
 from mn_contract.names import format_ref, parse_ref
 from mn_engine.domain.access import OPEN, Acl
-from mn_engine.domain.cards import CardKey, Kind, hash64, ordinal_of
+from mn_engine.domain.cards import CardKey, Kind, ordinal_of, revision_of
+from mn_engine.domain.hashes import hash64
 from mn_engine.domain.scope import Scope
 from mn_engine.domain.times import format_rfc3339
 from mn_engine.recall.columns import RESOLVED, SUPERSEDED, UNKNOWN_TIME
 from mn_engine.recall.index import NO_CARD, RunIndex
+from mn_engine.recall.timelines import Timelines
 
 _PAUSE_MICROSECONDS: Final = 30 * 60 * 1_000_000
 """A conversation ends where nothing more happens for half an hour."""
@@ -126,7 +128,32 @@ class View:
     def visible(self) -> NDArray[np.bool_]:
         """Cards that the reader may read and that are live at the revision, and that hold at `as_of`."""
         live = self.readable if self.history else self.readable & ~self._ended(SUPERSEDED)
-        return live if self.as_of is None else live & self.valid(self.as_of)
+        if self.as_of is not None:
+            live = live & self.valid(self.as_of)
+        if not self.history and len(self.index.array("fact_cards")):
+            facts = self.facts
+            held = np.zeros(self.count, np.bool_)
+            held[facts.heads if self.as_of is None else facts.holding(self.as_of)] = True
+            said = self.index.array("fact_cards")
+            said = said[said < self.count]
+            live[said] = held[said]
+        return live
+
+    @cached_property
+    def facts(self) -> Timelines:
+        """Facts that the reader may read and that no card has superseded by name, and when they hold."""
+        cards = self.index.array("fact_cards").astype(np.int64)
+        kept = cards < self.count
+        kept[kept] &= (self.readable & ~self._ended(SUPERSEDED))[cards[kept]]
+        cards = cards[kept]
+        return Timelines(
+            cards,
+            places=self.index.array("fact_places")[kept],
+            triples=self.index.array("fact_triples")[kept],
+            singular=self.index.array("fact_singular")[kept],
+            since=self.column("valid_from")[cards],
+            until=self.column("valid_until")[cards],
+        )
 
     def valid(self, time: int) -> NDArray[np.bool_]:
         """Cards that hold at a time, as far as they say."""
@@ -204,19 +231,29 @@ class View:
         return self._place(key.owner, key.id) is not None
 
     def superseded_by(self, ordinal: int) -> Ending | None:
-        """What superseded the card by the revision, as far as the reader can tell; None while it is live."""
-        return self._ending(ordinal, SUPERSEDED)
+        """What superseded the card by the revision, as far as the reader can tell; None while it is live. A fact that
+        holds no more is superseded by the one that holds after it, as soon as both were there."""
+        told, place = self._ending(ordinal, SUPERSEDED), self.place(ordinal)
+        if told is not None or self.visible[place]:
+            return told
+        after = self.facts.successor(place)
+        if after is None:
+            return None
+        return revision_of(max(ordinal, self.ordinal(after))), self.index.key(after)
 
     def head(self, ordinal: int) -> int | None:
         """The visible card that has taken a superseded one's place, in however many steps; None where none has."""
         rows = self._endings(SUPERSEDED)
         ended, by = self.index.array("ended_places")[rows], self.index.array("ended_by")[rows]
         place = self.place(ordinal)
-        while len(at := np.flatnonzero(ended == place)):  # a card ends only what came before it: this ends
-            place = int(by[at[0]])
-            if place == NO_CARD:
+        while True:  # a card ends only what came before it, and a fact is followed by what holds later: this ends
+            at = np.flatnonzero(ended == place)
+            after = int(by[at[0]]) if len(at) else self.facts.successor(place)
+            if after is None:
+                return self.ordinal(place) if self.visible[place] else None
+            if after == NO_CARD:
                 return None
-        return self.ordinal(place) if self.visible[place] else None
+            place = after
 
     def resolved_by(self, ordinal: int) -> Ending | None:
         """What resolved the card by the revision, as far as the reader can tell; None while it is open."""

@@ -116,13 +116,14 @@ def _card(batch: _Batch, asked: NewCard, card_id: str) -> Card:
         trust=asked.trust,
         occurred_at=asked.occurred_at,
         captured_at=batch.now if asked.captured_at is None else asked.captured_at,
-        valid_from=asked.valid_from,
+        valid_from=batch.now if asked.fact is not None and asked.valid_from is None else asked.valid_from,
         valid_until=asked.valid_until,
         source_url=asked.source_url,
         relations=tuple(Relation(type_, _target(batch, ref)) for type_, ref in asked.relations),
         acl=asked.acl,
         occurrences=asked.occurrences,
         tokens=asked.tokens,
+        fact=asked.fact,
     )
     return _capped(batch, card) if card.derived else card
 

@@ -44,6 +44,9 @@ def index_row(ordinal: int, prepared: PreparedCard) -> tuple[object, ...]:
         analysis.document_tokens,
         analysis.body_hash,
         analysis.vector,
+        analysis.fact_place,
+        analysis.fact_triple,
+        analysis.fact_singular,
     )
 
 

@@ -62,6 +62,9 @@ INDEX_CARDS: Final = pa.schema(
         ("document_tokens", pa.uint32()),
         ("body_hash", pa.uint64()),
         ("vector", pa.binary()),
+        ("fact_place", pa.uint64()),
+        ("fact_triple", pa.uint64()),
+        ("fact_singular", pa.bool_()),
     ]
 )
 """Columns of the derived index, one row a card, ascending by ordinal."""

@@ -10,6 +10,7 @@ from mn_engine.domain.access import OPEN
 from mn_engine.domain.artifacts import Artifact
 from mn_engine.domain.cards import LAYERS, Card, CardKey, Kind, SourceRange, Stance, StoredCard, Validation
 from mn_engine.domain.events import BatchReceipt, EventReceipt
+from mn_engine.domain.facts import Fact
 from mn_engine.domain.requests import BYTES_MEDIA_TYPE, NewArtifact, NewCard, NewEvent, NewRange
 from mn_engine.domain.scope import Scope
 from mn_engine.wire.scalars import (
@@ -80,6 +81,7 @@ def decode_card(message: card_pb2.Card) -> NewCard:
         acl=decode_acl(message, "acl"),
         occurrences=message.occurrences or 1,
         tokens=message.tokens,
+        fact=_decode_fact(message.fact) if message.HasField("fact") else None,
     )
 
 
@@ -155,8 +157,22 @@ def _fill_optional(message: card_pb2.Card, card: Card, asker: Scope) -> None:
         if micros is not None:
             stamp = getattr(message, name)
             stamp.seconds, stamp.nanos = split_time(micros)
+    if card.fact is not None:
+        fact = card.fact
+        message.fact.subject, message.fact.predicate, message.fact.object = fact.subject, fact.predicate, fact.object
+        message.fact.qualifier, message.fact.singular = fact.qualifier, fact.singular
     if card.owner == asker.principal and card.acl != OPEN:
         message.acl.CopyFrom(encode_acl(card.acl))
+
+
+def _decode_fact(message: card_pb2.Fact) -> Fact:
+    return Fact(
+        subject=message.subject,
+        predicate=message.predicate,
+        object=message.object,
+        qualifier=message.qualifier,
+        singular=message.singular,
+    )
 
 
 def _fill_range(message: artifact_pb2.SourceRange, source: SourceRange) -> None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from mn_engine.domain.access import OPEN, Acl
 from mn_engine.domain.cards import CONTRADICTS, SUPERSEDES, Card, CardKey, Kind, Relation, SourceRange, Stance
 from mn_engine.domain.events import Batch, PreparedCard, PreparedEvent
+from mn_engine.domain.facts import Fact
 from mn_engine.domain.packets import Decision
 from mn_engine.domain.scope import Scope
 from mn_engine.recall.analysis import analyse, analyse_query, term_hash, terms
@@ -52,6 +53,15 @@ ENTITIES = ("Ada",)
 OWNERS = ("alice", "bob")
 TIMES = (None, None, 0, 20 * 60 * 1_000_000, 45 * 60 * 1_000_000)
 """When cards say something happened: some within half an hour of each other."""
+FACTS = (
+    None,
+    None,
+    None,
+    Fact(subject="Ada", predicate="uses", object="a parser"),
+    Fact(subject="ada", predicate="uses", object="a lexer"),
+    Fact(subject="Ada", predicate="uses", object="a cache", singular=False),
+    Fact(subject="Ada", predicate="uses", object="memory", qualifier="at home"),
+)
 LINKS = (SUPERSEDES, CONTRADICTS, "about")
 KINDS = (Kind.OBSERVATION, Kind.EVIDENCE, Kind.CONSTRAINT, Kind.OBLIGATION, Kind.PREFERENCE)
 ACLS = (OPEN, OPEN, OPEN, Acl(allow_principals=frozenset({"bob"})), Acl(deny_principals=frozenset({"alice"})))
@@ -182,18 +192,20 @@ def batches_of_cards(draw: st.DrawFn, cards_max: int = 12) -> list[list[Card]]:
     keys: list[CardKey] = []
     for number in range(draw(st.integers(0, cards_max))):
         links = draw(st.lists(st.tuples(st.sampled_from(LINKS), st.sampled_from(keys)), max_size=2)) if keys else []
+        said = draw(st.sampled_from(FACTS))
         drawn = card(
             f"c{number}",
             draw(texts),
             owner=draw(st.sampled_from(OWNERS)),
-            kind=draw(st.sampled_from(KINDS)),
+            kind=draw(st.sampled_from(KINDS)) if said is None else Kind.FACT,
+            fact=said,
             stance=draw(stances),
             topics=draw(st.sampled_from(((), (), TOPICS[:1], TOPICS))),
             claims=draw(st.sampled_from(((), (), CLAIMS[:1], CLAIMS)).flatmap(_with_stances)),
             entities=draw(st.sampled_from(((), ENTITIES))),
             acl=draw(st.sampled_from(ACLS)),
             occurred_at=draw(st.sampled_from(TIMES)),
-            valid_from=draw(st.sampled_from((None, None, 10, 20))),
+            valid_from=draw(st.sampled_from((None, None, 10, 20) if said is None else (5, 10, 20))),
             valid_until=draw(st.sampled_from((None, None, 21, 30))),
             tokens=draw(st.sampled_from((0, 0, 7, 90))),
             relations=tuple(Relation(*link) for link in dict.fromkeys(links)),

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mn_engine.domain.cards import CONTRADICTS, RESOLVES, SUPERSEDES, Card, CardKey, Kind
+from mn_engine.domain.facts import FOREVER, Said, heads, holders, same, timeline
 from mn_engine.domain.packets import Decision, Role
 from mn_engine.domain.scope import Scope
 from mn_engine.recall.analysis import analyse_query, term_hash, terms
@@ -35,7 +36,31 @@ def visible_cards(
         if as_of is None or card.valid_from is None or card.valid_from <= as_of
         for target in card.targets(SUPERSEDES)
     }
-    return [card for card in readable if card.key not in ended and (as_of is None or _holds(card, as_of))]
+    live = [card for card in readable if card.key not in ended]
+    said = _facts_that_hold(live, as_of)
+    return [
+        card for card in live if (card.key in said if card.fact is not None else as_of is None or _holds(card, as_of))
+    ]
+
+
+def _facts_that_hold(live: Sequence[Card], as_of: int | None) -> set[CardKey]:
+    """Of each subject, predicate and qualifier what holds at `as_of`, or the newest in time."""
+    places: dict[tuple[str, ...], list[Card]] = {}
+    for card in live:
+        if card.fact is not None:
+            names = card.fact.subject, card.fact.predicate, card.fact.qualifier
+            places.setdefault(tuple(map(same, names)), []).append(card)
+    found: set[CardKey] = set()
+    for cards in places.values():
+        said = [
+            Said(card.fact.object, card.valid_from or 0, card.valid_until or FOREVER, card.fact.singular)
+            for card in cards
+            if card.fact is not None
+        ]
+        spans = timeline(said)
+        holding = heads(said, spans) if as_of is None else holders(spans, as_of)
+        found |= {cards[number].key for number in holding}
+    return found
 
 
 def _holds(card: Card, time: int) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mn_engine.domain.artifacts import Artifact
-from mn_engine.domain.cards import hash64
+from mn_engine.domain.hashes import hash64
 from mn_engine.domain.runs import Run
 from mn_engine.store.columns import acl_text
 

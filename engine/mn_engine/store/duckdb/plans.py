@@ -21,11 +21,11 @@ from mn_engine.domain.cards import SUPERSEDES, CardKey, ordinal_of
 from mn_engine.domain.deadlines import Expired
 from mn_engine.domain.events import Batch, BatchReceipt, EventReceipt, PreparedEvent, check_replay
 from mn_engine.domain.runs import Run
-from mn_engine.store.columns import acl_text, card_meta, index_row
+from mn_engine.store.columns import acl_text
 from mn_engine.store.decide import Known, advanced, check_deadline, clash, decide, endings, receipt_of
 from mn_engine.store.duckdb.facts import event_hash, handle_hash, sha_hash
 from mn_engine.store.duckdb.queries import find_event, find_invocations, find_session, has_handle
-from mn_engine.store.duckdb.schema import CARDS
+from mn_engine.store.duckdb.schema import CARDS, card_row
 from mn_engine.store.duckdb.staging import Planning
 from mn_engine.store.port import RESOLVED, SUPERSEDED, Answer, DecideInvocation, DecideSession, Invocations
 
@@ -230,7 +230,7 @@ def _stage_event(planning: Planning, run_key: str, event: PreparedEvent, revisio
     for prepared in event.cards:
         ordinal = ordinal_of(revision, place)
         card = prepared.card
-        planning.own.insert("cards", (run_key, *index_row(ordinal, prepared), card.text, card_meta(card)))
+        planning.own.insert("cards", card_row(run_key, ordinal, prepared))
         planning.own.name(run_key, "cards", prepared.analysis.key_hash, ordinal)
         for relation in card.relations:
             target = relation.target.hash

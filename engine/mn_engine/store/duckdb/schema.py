@@ -13,6 +13,8 @@ import duckdb
 import pyarrow as pa
 
 from mn_contract.errors import DependencyUnavailable
+from mn_engine.domain.events import PreparedCard
+from mn_engine.store.columns import card_meta, index_row
 from mn_engine.store.port import INDEX_CARDS
 
 HEADS: Final = pa.schema(
@@ -59,7 +61,16 @@ ARTIFACTS: Final = pa.schema(
         ("data", pa.binary()),  # null where the bytes lie in a file
     ]
 )
-CARDS: Final = pa.schema([("run_key", pa.string()), *INDEX_CARDS, ("text", pa.string()), ("meta", pa.string())])
+_FACT_COLUMNS: Final = ("fact_place", "fact_triple", "fact_singular")
+CARDS: Final = pa.schema(
+    [
+        ("run_key", pa.string()),
+        *(field for field in INDEX_CARDS if field.name not in _FACT_COLUMNS),
+        ("text", pa.string()),
+        ("meta", pa.string()),
+        *(INDEX_CARDS.field(name) for name in _FACT_COLUMNS),
+    ]
+)
 RELATIONS: Final = pa.schema(
     [("run_key", pa.string()), ("source_ordinal", pa.int64()), ("type", pa.string()), ("target_hash", pa.uint64())]
 )
@@ -103,6 +114,8 @@ SESSIONS: Final = pa.schema(
         ("state", pa.string()),  # canonical JSON; the newest row counts
     ]
 )
+_ADDED: Final = {3: {"cards": _FACT_COLUMNS}}
+"""Schema version -> table -> columns that it added, behind those that were there."""
 _FIRST: Final = {
     "heads": HEADS,
     "events": EVENTS,
@@ -128,14 +141,22 @@ _SQL_TYPES: Final = {
 
 
 def create(table: str, schema: pa.Schema) -> str:
-    """The statement that makes a table."""
-    columns = ", ".join(f'"{item.name}" {_SQL_TYPES[item.type]}' for item in schema)
+    """The statement that made a table."""
+    added = {name for tables in _ADDED.values() for name in tables.get(table, ())}
+    columns = ", ".join(f'"{item.name}" {_SQL_TYPES[item.type]}' for item in schema if item.name not in added)
     return f"CREATE TABLE {table} ({columns})"
+
+
+def add(table: str, name: str) -> str:
+    """The statement that added a column: zeros in the rows that are there."""
+    kind = _SQL_TYPES[TABLES[table].field(name).type]
+    return f'ALTER TABLE {table} ADD COLUMN "{name}" {kind} DEFAULT CAST(0 AS {kind})'
 
 
 _VERSION_1: Final = tuple(create(table, schema) for table, schema in _FIRST.items())
 _VERSION_2: Final = (create("sessions", SESSIONS),)
-MIGRATIONS: Final = (_VERSION_1, _VERSION_2)
+_VERSION_3: Final = tuple(add(table, name) for table, names in _ADDED[3].items() for name in names)
+MIGRATIONS: Final = (_VERSION_1, _VERSION_2, _VERSION_3)
 """Statements that lead from version i to i + 1. A migration that was released is never edited; `TABLES` is what all of
 them together make (a test holds the two together)."""
 VERSION: Final = len(MIGRATIONS)
@@ -151,6 +172,13 @@ SETTINGS: Final[Settings] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
 }
+
+
+def card_row(run_key: str, ordinal: int, prepared: PreparedCard) -> tuple[Any, ...]:
+    """The row of a card."""
+    index = dict(zip(INDEX_CARDS.names, index_row(ordinal, prepared), strict=True))
+    rest = {"run_key": run_key, "text": prepared.card.text, "meta": card_meta(prepared.card)}
+    return tuple(index[name] if name in index else rest[name] for name in CARDS.names)
 
 
 def migrate(connection: duckdb.DuckDBPyConnection, now: int) -> None:

@@ -26,37 +26,39 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from mn.context.working.v1 import artifact_pb2 as mn_dot_context_dot_working_dot_v1_dot_artifact__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n mn/context/working/v1/card.proto\x12\x15mn.context.working.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a$mn/context/working/v1/artifact.proto\"E\n\x05\x43laim\x12\r\n\x05\x63laim\x18\x01 \x01(\t\x12-\n\x06stance\x18\x02 \x01(\x0e\x32\x1d.mn.context.working.v1.Stance\"(\n\x08Relation\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0e\n\x06target\x18\x02 \x01(\t\"\xbb\x07\n\x04\x43\x61rd\x12\x0b\n\x03ref\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\t\x12-\n\x04kind\x18\x03 \x01(\x0e\x32\x1f.mn.context.working.v1.CardKind\x12\r\n\x05layer\x18\x04 \x01(\t\x12\x0c\n\x04text\x18\x05 \x01(\t\x12\x30\n\x04\x62ody\x18\x06 \x01(\x0b\x32\".mn.context.working.v1.SourceRange\x12\x33\n\x07sources\x18\x07 \x03(\x0b\x32\".mn.context.working.v1.SourceRange\x12\x0f\n\x07summary\x18\x08 \x01(\t\x12\x0e\n\x06topics\x18\t \x03(\t\x12\x10\n\x08\x65ntities\x18\n \x03(\t\x12-\n\x06stance\x18\x0b \x01(\x0e\x32\x1d.mn.context.working.v1.Stance\x12,\n\x06\x63laims\x18\x0c \x03(\x0b\x32\x1c.mn.context.working.v1.Claim\x12\x35\n\nvalidation\x18\r \x01(\x0e\x32!.mn.context.working.v1.Validation\x12\x17\n\nconfidence\x18\x0e \x01(\x01H\x00\x88\x01\x01\x12\x12\n\x05trust\x18\x0f \x01(\x01H\x01\x88\x01\x01\x12/\n\x0boccurred_at\x18\x10 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x63\x61ptured_at\x18\x11 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nvalid_from\x18\x12 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bvalid_until\x18\x13 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nsource_url\x18\x14 \x01(\t\x12\x32\n\trelations\x18\x15 \x03(\x0b\x32\x1f.mn.context.working.v1.Relation\x12\'\n\x03\x61\x63l\x18\x16 \x01(\x0b\x32\x1a.mn.context.working.v1.Acl\x12\x13\n\x0boccurrences\x18\x17 \x01(\r\x12\r\n\x05owner\x18\x18 \x01(\t\x12\x10\n\x08revision\x18\x19 \x01(\x04\x12\x1b\n\x13superseded_revision\x18\x1a \x01(\x04\x12\x15\n\rsuperseded_by\x18\x1b \x01(\t\x12\x19\n\x11resolved_revision\x18\x1c \x01(\x04\x12\x11\n\tconflicts\x18\x1d \x03(\t\x12\x0e\n\x06tokens\x18\x1e \x01(\rB\r\n\x0b_confidenceB\x08\n\x06_trust\"[\n\x0eInlineArtifact\x12\x12\n\nmedia_type\x18\x01 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x12\'\n\x03\x61\x63l\x18\x03 \x01(\x0b\x32\x1a.mn.context.working.v1.Acl\"\x8c\x01\n\x05\x45vent\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x38\n\tartifacts\x18\x02 \x03(\x0b\x32%.mn.context.working.v1.InlineArtifact\x12*\n\x05\x63\x61rds\x18\x03 \x03(\x0b\x32\x1b.mn.context.working.v1.Card\x12\x10\n\x08resolves\x18\x04 \x03(\t\"y\n\x13RecordEventsRequest\x12,\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x1c.mn.context.working.v1.Event\x12\x1e\n\x11\x65xpected_revision\x18\x02 \x01(\x04H\x00\x88\x01\x01\x42\x14\n\x12_expected_revision\"c\n\x0c\x45ventReceipt\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x10\n\x08revision\x18\x02 \x01(\x04\x12\x10\n\x08replayed\x18\x03 \x01(\x08\x12\x13\n\x0b\x66ingerprint\x18\x04 \x01(\t\x12\r\n\x05\x63\x61rds\x18\x05 \x03(\t\"_\n\x14RecordEventsResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12\x35\n\x08receipts\x18\x02 \x03(\x0b\x32#.mn.context.working.v1.EventReceipt\"A\n\x0eGetCardRequest\x12\x0b\n\x03ref\x18\x01 \x01(\t\x12\x15\n\x08revision\x18\x02 \x01(\x04H\x00\x88\x01\x01\x42\x0b\n\t_revision\"N\n\x0fGetCardResponse\x12)\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x1b.mn.context.working.v1.Card\x12\x10\n\x08revision\x18\x02 \x01(\x04*\xdf\x02\n\x08\x43\x61rdKind\x12\x19\n\x15\x43\x41RD_KIND_UNSPECIFIED\x10\x00\x12\x19\n\x15\x43\x41RD_KIND_OBSERVATION\x10\x01\x12\x16\n\x12\x43\x41RD_KIND_EVIDENCE\x10\x02\x12\x16\n\x12\x43\x41RD_KIND_DECISION\x10\x03\x12\x18\n\x14\x43\x41RD_KIND_CONSTRAINT\x10\x04\x12\x18\n\x14\x43\x41RD_KIND_OBLIGATION\x10\x05\x12\x18\n\x14\x43\x41RD_KIND_HYPOTHESIS\x10\x06\x12\x12\n\x0e\x43\x41RD_KIND_TASK\x10\x07\x12\x12\n\x0e\x43\x41RD_KIND_FACT\x10\x08\x12\x17\n\x13\x43\x41RD_KIND_PROCEDURE\x10\t\x12\x18\n\x14\x43\x41RD_KIND_PREFERENCE\x10\n\x12\x16\n\x12\x43\x41RD_KIND_IDENTITY\x10\x0b\x12\x15\n\x11\x43\x41RD_KIND_FAILURE\x10\x0c\x12\x15\n\x11\x43\x41RD_KIND_SUMMARY\x10\r*o\n\x06Stance\x12\x16\n\x12STANCE_UNSPECIFIED\x10\x00\x12\x13\n\x0fSTANCE_SUPPORTS\x10\x01\x12\x12\n\x0eSTANCE_OPPOSES\x10\x02\x12\x10\n\x0cSTANCE_MIXED\x10\x03\x12\x12\n\x0eSTANCE_NEUTRAL\x10\x04*v\n\nValidation\x12\x1a\n\x16VALIDATION_UNSPECIFIED\x10\x00\x12\x19\n\x15VALIDATION_UNVERIFIED\x10\x01\x12\x18\n\x14VALIDATION_VALIDATED\x10\x02\x12\x17\n\x13VALIDATION_REJECTED\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n mn/context/working/v1/card.proto\x12\x15mn.context.working.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a$mn/context/working/v1/artifact.proto\"E\n\x05\x43laim\x12\r\n\x05\x63laim\x18\x01 \x01(\t\x12-\n\x06stance\x18\x02 \x01(\x0e\x32\x1d.mn.context.working.v1.Stance\"(\n\x08Relation\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0e\n\x06target\x18\x02 \x01(\t\"_\n\x04\x46\x61\x63t\x12\x0f\n\x07subject\x18\x01 \x01(\t\x12\x11\n\tpredicate\x18\x02 \x01(\t\x12\x0e\n\x06object\x18\x03 \x01(\t\x12\x11\n\tqualifier\x18\x04 \x01(\t\x12\x10\n\x08singular\x18\x05 \x01(\x08\"\xe6\x07\n\x04\x43\x61rd\x12\x0b\n\x03ref\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\t\x12-\n\x04kind\x18\x03 \x01(\x0e\x32\x1f.mn.context.working.v1.CardKind\x12\r\n\x05layer\x18\x04 \x01(\t\x12\x0c\n\x04text\x18\x05 \x01(\t\x12\x30\n\x04\x62ody\x18\x06 \x01(\x0b\x32\".mn.context.working.v1.SourceRange\x12\x33\n\x07sources\x18\x07 \x03(\x0b\x32\".mn.context.working.v1.SourceRange\x12\x0f\n\x07summary\x18\x08 \x01(\t\x12\x0e\n\x06topics\x18\t \x03(\t\x12\x10\n\x08\x65ntities\x18\n \x03(\t\x12-\n\x06stance\x18\x0b \x01(\x0e\x32\x1d.mn.context.working.v1.Stance\x12,\n\x06\x63laims\x18\x0c \x03(\x0b\x32\x1c.mn.context.working.v1.Claim\x12\x35\n\nvalidation\x18\r \x01(\x0e\x32!.mn.context.working.v1.Validation\x12\x17\n\nconfidence\x18\x0e \x01(\x01H\x00\x88\x01\x01\x12\x12\n\x05trust\x18\x0f \x01(\x01H\x01\x88\x01\x01\x12/\n\x0boccurred_at\x18\x10 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x63\x61ptured_at\x18\x11 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nvalid_from\x18\x12 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bvalid_until\x18\x13 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nsource_url\x18\x14 \x01(\t\x12\x32\n\trelations\x18\x15 \x03(\x0b\x32\x1f.mn.context.working.v1.Relation\x12\'\n\x03\x61\x63l\x18\x16 \x01(\x0b\x32\x1a.mn.context.working.v1.Acl\x12\x13\n\x0boccurrences\x18\x17 \x01(\r\x12\r\n\x05owner\x18\x18 \x01(\t\x12\x10\n\x08revision\x18\x19 \x01(\x04\x12\x1b\n\x13superseded_revision\x18\x1a \x01(\x04\x12\x15\n\rsuperseded_by\x18\x1b \x01(\t\x12\x19\n\x11resolved_revision\x18\x1c \x01(\x04\x12\x11\n\tconflicts\x18\x1d \x03(\t\x12\x0e\n\x06tokens\x18\x1e \x01(\r\x12)\n\x04\x66\x61\x63t\x18\x1f \x01(\x0b\x32\x1b.mn.context.working.v1.FactB\r\n\x0b_confidenceB\x08\n\x06_trust\"[\n\x0eInlineArtifact\x12\x12\n\nmedia_type\x18\x01 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x12\'\n\x03\x61\x63l\x18\x03 \x01(\x0b\x32\x1a.mn.context.working.v1.Acl\"\x8c\x01\n\x05\x45vent\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x38\n\tartifacts\x18\x02 \x03(\x0b\x32%.mn.context.working.v1.InlineArtifact\x12*\n\x05\x63\x61rds\x18\x03 \x03(\x0b\x32\x1b.mn.context.working.v1.Card\x12\x10\n\x08resolves\x18\x04 \x03(\t\"y\n\x13RecordEventsRequest\x12,\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x1c.mn.context.working.v1.Event\x12\x1e\n\x11\x65xpected_revision\x18\x02 \x01(\x04H\x00\x88\x01\x01\x42\x14\n\x12_expected_revision\"c\n\x0c\x45ventReceipt\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x10\n\x08revision\x18\x02 \x01(\x04\x12\x10\n\x08replayed\x18\x03 \x01(\x08\x12\x13\n\x0b\x66ingerprint\x18\x04 \x01(\t\x12\r\n\x05\x63\x61rds\x18\x05 \x03(\t\"_\n\x14RecordEventsResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12\x35\n\x08receipts\x18\x02 \x03(\x0b\x32#.mn.context.working.v1.EventReceipt\"A\n\x0eGetCardRequest\x12\x0b\n\x03ref\x18\x01 \x01(\t\x12\x15\n\x08revision\x18\x02 \x01(\x04H\x00\x88\x01\x01\x42\x0b\n\t_revision\"N\n\x0fGetCardResponse\x12)\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x1b.mn.context.working.v1.Card\x12\x10\n\x08revision\x18\x02 \x01(\x04*\xdf\x02\n\x08\x43\x61rdKind\x12\x19\n\x15\x43\x41RD_KIND_UNSPECIFIED\x10\x00\x12\x19\n\x15\x43\x41RD_KIND_OBSERVATION\x10\x01\x12\x16\n\x12\x43\x41RD_KIND_EVIDENCE\x10\x02\x12\x16\n\x12\x43\x41RD_KIND_DECISION\x10\x03\x12\x18\n\x14\x43\x41RD_KIND_CONSTRAINT\x10\x04\x12\x18\n\x14\x43\x41RD_KIND_OBLIGATION\x10\x05\x12\x18\n\x14\x43\x41RD_KIND_HYPOTHESIS\x10\x06\x12\x12\n\x0e\x43\x41RD_KIND_TASK\x10\x07\x12\x12\n\x0e\x43\x41RD_KIND_FACT\x10\x08\x12\x17\n\x13\x43\x41RD_KIND_PROCEDURE\x10\t\x12\x18\n\x14\x43\x41RD_KIND_PREFERENCE\x10\n\x12\x16\n\x12\x43\x41RD_KIND_IDENTITY\x10\x0b\x12\x15\n\x11\x43\x41RD_KIND_FAILURE\x10\x0c\x12\x15\n\x11\x43\x41RD_KIND_SUMMARY\x10\r*o\n\x06Stance\x12\x16\n\x12STANCE_UNSPECIFIED\x10\x00\x12\x13\n\x0fSTANCE_SUPPORTS\x10\x01\x12\x12\n\x0eSTANCE_OPPOSES\x10\x02\x12\x10\n\x0cSTANCE_MIXED\x10\x03\x12\x12\n\x0eSTANCE_NEUTRAL\x10\x04*v\n\nValidation\x12\x1a\n\x16VALIDATION_UNSPECIFIED\x10\x00\x12\x19\n\x15VALIDATION_UNVERIFIED\x10\x01\x12\x18\n\x14VALIDATION_VALIDATED\x10\x02\x12\x17\n\x13VALIDATION_REJECTED\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'mn.context.working.v1.card_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_CARDKIND']._serialized_start=1906
-  _globals['_CARDKIND']._serialized_end=2257
-  _globals['_STANCE']._serialized_start=2259
-  _globals['_STANCE']._serialized_end=2370
-  _globals['_VALIDATION']._serialized_start=2372
-  _globals['_VALIDATION']._serialized_end=2490
+  _globals['_CARDKIND']._serialized_start=2046
+  _globals['_CARDKIND']._serialized_end=2397
+  _globals['_STANCE']._serialized_start=2399
+  _globals['_STANCE']._serialized_end=2510
+  _globals['_VALIDATION']._serialized_start=2512
+  _globals['_VALIDATION']._serialized_end=2630
   _globals['_CLAIM']._serialized_start=130
   _globals['_CLAIM']._serialized_end=199
   _globals['_RELATION']._serialized_start=201
   _globals['_RELATION']._serialized_end=241
-  _globals['_CARD']._serialized_start=244
-  _globals['_CARD']._serialized_end=1199
-  _globals['_INLINEARTIFACT']._serialized_start=1201
-  _globals['_INLINEARTIFACT']._serialized_end=1292
-  _globals['_EVENT']._serialized_start=1295
-  _globals['_EVENT']._serialized_end=1435
-  _globals['_RECORDEVENTSREQUEST']._serialized_start=1437
-  _globals['_RECORDEVENTSREQUEST']._serialized_end=1558
-  _globals['_EVENTRECEIPT']._serialized_start=1560
-  _globals['_EVENTRECEIPT']._serialized_end=1659
-  _globals['_RECORDEVENTSRESPONSE']._serialized_start=1661
-  _globals['_RECORDEVENTSRESPONSE']._serialized_end=1756
-  _globals['_GETCARDREQUEST']._serialized_start=1758
-  _globals['_GETCARDREQUEST']._serialized_end=1823
-  _globals['_GETCARDRESPONSE']._serialized_start=1825
-  _globals['_GETCARDRESPONSE']._serialized_end=1903
+  _globals['_FACT']._serialized_start=243
+  _globals['_FACT']._serialized_end=338
+  _globals['_CARD']._serialized_start=341
+  _globals['_CARD']._serialized_end=1339
+  _globals['_INLINEARTIFACT']._serialized_start=1341
+  _globals['_INLINEARTIFACT']._serialized_end=1432
+  _globals['_EVENT']._serialized_start=1435
+  _globals['_EVENT']._serialized_end=1575
+  _globals['_RECORDEVENTSREQUEST']._serialized_start=1577
+  _globals['_RECORDEVENTSREQUEST']._serialized_end=1698
+  _globals['_EVENTRECEIPT']._serialized_start=1700
+  _globals['_EVENTRECEIPT']._serialized_end=1799
+  _globals['_RECORDEVENTSRESPONSE']._serialized_start=1801
+  _globals['_RECORDEVENTSRESPONSE']._serialized_end=1896
+  _globals['_GETCARDREQUEST']._serialized_start=1898
+  _globals['_GETCARDREQUEST']._serialized_end=1963
+  _globals['_GETCARDRESPONSE']._serialized_start=1965
+  _globals['_GETCARDRESPONSE']._serialized_end=2043
 # @@protoc_insertion_point(module_scope)

@@ -79,8 +79,22 @@ class Relation(_message.Message):
     target: str
     def __init__(self, type: _Optional[str] = ..., target: _Optional[str] = ...) -> None: ...
 
+class Fact(_message.Message):
+    __slots__ = ("subject", "predicate", "object", "qualifier", "singular")
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    PREDICATE_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    QUALIFIER_FIELD_NUMBER: _ClassVar[int]
+    SINGULAR_FIELD_NUMBER: _ClassVar[int]
+    subject: str
+    predicate: str
+    object: str
+    qualifier: str
+    singular: bool
+    def __init__(self, subject: _Optional[str] = ..., predicate: _Optional[str] = ..., object: _Optional[str] = ..., qualifier: _Optional[str] = ..., singular: bool = ...) -> None: ...
+
 class Card(_message.Message):
-    __slots__ = ("ref", "id", "kind", "layer", "text", "body", "sources", "summary", "topics", "entities", "stance", "claims", "validation", "confidence", "trust", "occurred_at", "captured_at", "valid_from", "valid_until", "source_url", "relations", "acl", "occurrences", "owner", "revision", "superseded_revision", "superseded_by", "resolved_revision", "conflicts", "tokens")
+    __slots__ = ("ref", "id", "kind", "layer", "text", "body", "sources", "summary", "topics", "entities", "stance", "claims", "validation", "confidence", "trust", "occurred_at", "captured_at", "valid_from", "valid_until", "source_url", "relations", "acl", "occurrences", "owner", "revision", "superseded_revision", "superseded_by", "resolved_revision", "conflicts", "tokens", "fact")
     REF_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -111,6 +125,7 @@ class Card(_message.Message):
     RESOLVED_REVISION_FIELD_NUMBER: _ClassVar[int]
     CONFLICTS_FIELD_NUMBER: _ClassVar[int]
     TOKENS_FIELD_NUMBER: _ClassVar[int]
+    FACT_FIELD_NUMBER: _ClassVar[int]
     ref: str
     id: str
     kind: CardKind
@@ -141,7 +156,8 @@ class Card(_message.Message):
     resolved_revision: int
     conflicts: _containers.RepeatedScalarFieldContainer[str]
     tokens: int
-    def __init__(self, ref: _Optional[str] = ..., id: _Optional[str] = ..., kind: _Optional[_Union[CardKind, str]] = ..., layer: _Optional[str] = ..., text: _Optional[str] = ..., body: _Optional[_Union[_artifact_pb2.SourceRange, _Mapping]] = ..., sources: _Optional[_Iterable[_Union[_artifact_pb2.SourceRange, _Mapping]]] = ..., summary: _Optional[str] = ..., topics: _Optional[_Iterable[str]] = ..., entities: _Optional[_Iterable[str]] = ..., stance: _Optional[_Union[Stance, str]] = ..., claims: _Optional[_Iterable[_Union[Claim, _Mapping]]] = ..., validation: _Optional[_Union[Validation, str]] = ..., confidence: _Optional[float] = ..., trust: _Optional[float] = ..., occurred_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., captured_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., valid_from: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., valid_until: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., source_url: _Optional[str] = ..., relations: _Optional[_Iterable[_Union[Relation, _Mapping]]] = ..., acl: _Optional[_Union[_artifact_pb2.Acl, _Mapping]] = ..., occurrences: _Optional[int] = ..., owner: _Optional[str] = ..., revision: _Optional[int] = ..., superseded_revision: _Optional[int] = ..., superseded_by: _Optional[str] = ..., resolved_revision: _Optional[int] = ..., conflicts: _Optional[_Iterable[str]] = ..., tokens: _Optional[int] = ...) -> None: ...
+    fact: Fact
+    def __init__(self, ref: _Optional[str] = ..., id: _Optional[str] = ..., kind: _Optional[_Union[CardKind, str]] = ..., layer: _Optional[str] = ..., text: _Optional[str] = ..., body: _Optional[_Union[_artifact_pb2.SourceRange, _Mapping]] = ..., sources: _Optional[_Iterable[_Union[_artifact_pb2.SourceRange, _Mapping]]] = ..., summary: _Optional[str] = ..., topics: _Optional[_Iterable[str]] = ..., entities: _Optional[_Iterable[str]] = ..., stance: _Optional[_Union[Stance, str]] = ..., claims: _Optional[_Iterable[_Union[Claim, _Mapping]]] = ..., validation: _Optional[_Union[Validation, str]] = ..., confidence: _Optional[float] = ..., trust: _Optional[float] = ..., occurred_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., captured_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., valid_from: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., valid_until: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., source_url: _Optional[str] = ..., relations: _Optional[_Iterable[_Union[Relation, _Mapping]]] = ..., acl: _Optional[_Union[_artifact_pb2.Acl, _Mapping]] = ..., occurrences: _Optional[int] = ..., owner: _Optional[str] = ..., revision: _Optional[int] = ..., superseded_revision: _Optional[int] = ..., superseded_by: _Optional[str] = ..., resolved_revision: _Optional[int] = ..., conflicts: _Optional[_Iterable[str]] = ..., tokens: _Optional[int] = ..., fact: _Optional[_Union[Fact, _Mapping]] = ...) -> None: ...
 
 class InlineArtifact(_message.Message):
     __slots__ = ("media_type", "data", "acl")

@@ -1,0 +1,79 @@
+"""Timelines over columns say what the rule says place by place."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mn_engine.domain.facts import FOREVER, Said, heads, successor, timeline
+from mn_engine.recall.columns import NO_END
+from mn_engine.recall.timelines import Timelines
+
+Told = tuple[int, int, int, int | None, bool]
+"""Place, triple, since, until (None: it gives none), singular."""
+
+
+def timelines(told: list[Told]) -> Timelines:
+    """The timelines of facts whose cards are 100, 101 and so on."""
+    places, triples, since, until, singular = zip(*told, strict=True) if told else ((), (), (), (), ())
+    return Timelines(
+        np.arange(100, 100 + len(told)),
+        places=np.asarray(places, np.uint64),
+        triples=np.asarray(triples, np.uint64),
+        singular=np.asarray(singular, np.bool_),
+        since=np.asarray(since, np.int64),
+        until=np.asarray([NO_END if end is None else end for end in until], np.int64),
+    )
+
+
+@st.composite
+def told(draw: st.DrawFn) -> list[Told]:
+    """What was recorded, of a few places; of some in the order in which it held."""
+    drawn = draw(
+        st.lists(
+            st.tuples(
+                st.integers(0, 3), st.integers(0, 2), st.integers(0, 8), st.integers(1, 9) | st.none(), st.booleans()
+            ),
+            max_size=14,
+        )
+    )
+    ordered = draw(st.sets(st.integers(0, 3)))
+    plain = draw(st.sampled_from([None, True, False]))
+    found: list[Told] = []
+    for number, (place, triple, since, end, singular) in enumerate(drawn):
+        since = number if place in ordered else since
+        end = None if end is None or end <= since else end
+        found.append((place, triple, since, end, singular if plain is None else plain))
+    return found
+
+
+@given(told())
+def test_columns_say_what_the_rule_says(history: list[Told]) -> None:
+    ours = timelines(history)
+    newest: set[int] = set()
+    holding: dict[int, set[int]] = {time: set() for time in range(16)}
+    for place in range(4):
+        numbers = [number for number, one in enumerate(history) if one[0] == place]
+        said = [
+            Said(triple, since, FOREVER if until is None else until, singular)
+            for _, triple, since, until, singular in (history[number] for number in numbers)
+        ]
+        spans = timeline(said)
+        newest |= {numbers[fact] for fact in heads(said, spans)}
+        for time, held in holding.items():
+            held |= {numbers[span.fact] for span in spans if span.since <= time < span.until}
+        for fact, number in enumerate(numbers):
+            after = successor(said, spans, fact)
+            assert ours.successor(100 + number) == (None if after is None else 100 + numbers[after])
+            assert ours.spans(100 + number) == [(one.since, one.until) for one in spans if one.fact == fact]
+    assert set((ours.heads - 100).tolist()) == newest
+    assert len(ours.heads) == len(newest)
+    for time, held in holding.items():
+        assert set((ours.holding(time) - 100).tolist()) == held
+
+
+def test_a_card_that_says_no_fact_has_no_time() -> None:
+    ours = timelines([(1, 1, 5, None, True)])
+    assert ours.spans(7) == []
+    assert ours.successor(7) is None
