@@ -64,7 +64,8 @@ class PreparedArtifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedEvent:
-    """A valid event, ready to be committed."""
+    """A valid event, ready to be committed. A `bulk` one is charged for the texts of its cards alone, and its receipt
+    names none of them."""
 
     owner: str
     key: str
@@ -72,11 +73,13 @@ class PreparedEvent:
     artifacts: tuple[PreparedArtifact, ...] = ()
     cards: tuple[PreparedCard, ...] = ()
     resolves: tuple[CardKey, ...] = ()
+    bulk: bool = False
 
     @property
     def card_bytes(self) -> int:
         """Bytes charged for its cards: texts and summaries; nothing for indexes and keys."""
-        return sum(len(prepared.card.text.encode()) + len(prepared.card.summary.encode()) for prepared in self.cards)
+        charged = ("text",) if self.bulk else ("text", "summary")
+        return sum(len(getattr(prepared.card, name).encode()) for prepared in self.cards for name in charged)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Final
 
 from mn_contract.canonical import digest
 from mn_contract.errors import ContextBudgetExceeded, InvalidInput, RunClosed
 from mn_contract.limits import RUN_STORED_BYTES_MAX
+from mn_engine.domain.merkle import Frontier
 
 
 class RunState(IntEnum):
@@ -27,7 +29,7 @@ class Removal(IntEnum):
 
 
 EMPTY_ROOT: Final = digest(b"mn.context run")
-"""The root of a run without events."""
+"""The root of a run of which nothing was recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +44,15 @@ class Tombstone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run's head. `root` chains the digests of all its events; `max_stored_bytes` None means no budget."""
+    """A run's head. `frontier` is that of the tree over all that was recorded, and `root` chains its roots;
+    `max_stored_bytes` None means no budget."""
 
     job_id: str
     run_id: str
     state: RunState = RunState.OPEN
     revision: int = 0
     root: str = EMPTY_ROOT
+    frontier: Frontier = field(default=Frontier())
     stored_bytes: int = 0
     max_stored_bytes: int | None = None
     opened_at: int
@@ -65,6 +69,18 @@ class Run:
         """Raises RunClosed where the run was cleared."""
         if self.state is RunState.CLEARED:
             raise RunClosed("the run was cleared; only its tombstone is left", reason="RUN_CLEARED", state="cleared")
+
+    def recorded(self, leaves: Iterable[bytes], *, charged: int, revision: int | None = None) -> Run:
+        """The run with more leaves, hashed, that cost `charged` bytes, and as `revision` where they make one."""
+        frontier = self.frontier.extended(leaves)
+        at = self.revision if revision is None else revision
+        return replace(
+            self,
+            revision=at,
+            frontier=frontier,
+            root=next_root(self.root, at, frontier),
+            stored_bytes=self.stored_bytes + charged,
+        )
 
     def check_room(self, needed: int) -> None:
         """Raises ContextBudgetExceeded, with the numbers, where `needed` more bytes are over the storage budget."""
@@ -90,6 +106,11 @@ def check_max_stored_bytes(budget: int | None) -> int | None:
     return budget
 
 
-def next_root(root: str, revision: int, fingerprints: list[str]) -> str:
-    """The root after a revision whose events have these fingerprints, in order."""
-    return digest([root, revision, fingerprints])
+def next_root(root: str, revision: int, frontier: Frontier) -> str:
+    """The root after a write, which chains the tree's to the one before. `frontier` is the tree's after it."""
+    return chained_root(root, revision, frontier.size, frontier.root)
+
+
+def chained_root(root: str, revision: int, size: int, tree: str) -> str:
+    """The same: SHA-256 of canonical JSON of [root before, revision, leaves, root of the tree over them]."""
+    return digest([root, revision, size, tree])

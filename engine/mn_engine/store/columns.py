@@ -108,4 +108,4 @@ def event_of_table(cards: pa.Table, *, owner: str, key: str, fingerprint: str) -
             **{name: row[name] for name in Analysis.__slots__ if name != "version"},
         )
         prepared.append(PreparedCard(card=card, analysis=analysis))
-    return PreparedEvent(owner=owner, key=key, fingerprint=fingerprint, cards=tuple(prepared))
+    return PreparedEvent(owner=owner, key=key, fingerprint=fingerprint, cards=tuple(prepared), bulk=True)

@@ -6,22 +6,36 @@ Pure: a store looks up what is known and writes what comes out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, replace
-from operator import attrgetter
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 from mn_contract.errors import ContextBudgetExceeded, IdempotencyConflict, InvalidInput, NotFound
-from mn_engine.domain.cards import RESOLVES, SUPERSEDES, CardKey
+from mn_engine.domain.artifacts import Artifact
+from mn_engine.domain.cards import RESOLVES, SUPERSEDES, CardKey, ordinal_of
 from mn_engine.domain.deadlines import Expired
 from mn_engine.domain.events import (
     Batch,
     BatchReceipt,
     EventReceipt,
+    PreparedArtifact,
+    PreparedCard,
     PreparedEvent,
     check_expected,
     check_replay,
 )
-from mn_engine.domain.runs import Run, next_root
+from mn_engine.domain.runs import Run
+from mn_engine.store.columns import card_meta, index_row
+from mn_engine.store.port import RESOLVED, SUPERSEDED
+from mn_engine.store.tree import (
+    EndingRow,
+    Leaf,
+    Numbers,
+    leaf_of_card,
+    leaf_of_ending,
+    leaf_of_event,
+    leaf_of_handle,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +46,38 @@ class Known:
     event: Callable[[str, str], EventReceipt | None]
     has_cards: Callable[[set[CardKey]], set[CardKey]]
     """Those of the keys that the run has."""
-    new_artifact_bytes: Callable[[PreparedEvent], int]
-    """Bytes of an event's artifacts that have no such handle yet."""
+    has_handle: Callable[[Artifact], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class CardRow:
+    """A card as it is to be stored: `columns` are those of INDEX_CARDS."""
+
+    prepared: PreparedCard
+    ordinal: int
+    columns: tuple[Any, ...]
+    meta: str
+    leaf: Leaf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """An event as it is to be stored. `handles` are those of its artifacts that are new."""
+
+    event: PreparedEvent
+    handles: tuple[tuple[PreparedArtifact, Leaf], ...]
+    cards: tuple[CardRow, ...]
+    endings: tuple[tuple[EndingRow, Leaf], ...]
+    receipt: EventReceipt
+    leaf: Leaf
+
+    @property
+    def leaves(self) -> Iterator[Leaf]:
+        """All of them, in their order."""
+        yield from (leaf for _, leaf in self.handles)
+        yield from (card.leaf for card in self.cards)
+        yield from (leaf for _, leaf in self.endings)
+        yield self.leaf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,15 +85,13 @@ class Decided:
     """What to do: write `new` as revision `run.revision` (nothing where it is empty), then answer `receipt`."""
 
     run: Run
-    new: tuple[PreparedEvent, ...]
+    new: tuple[Written, ...]
     receipt: BatchReceipt
 
 
-def decide(
-    batch: Batch, known: Known, *, card_bytes: Callable[[PreparedEvent], int] = attrgetter("card_bytes")
-) -> Decided:
-    """What becomes of `batch`; `card_bytes` is what an event's cards are charged. Raises RunClosed,
-    IdempotencyConflict, StaleRevision, NotFound, InvalidInput, ContextBudgetExceeded."""
+def decide(batch: Batch, known: Known) -> Decided:
+    """What becomes of `batch`. Raises RunClosed, IdempotencyConflict, StaleRevision, NotFound, InvalidInput,
+    ContextBudgetExceeded."""
     known.run.check_readable()
     replays: dict[str, EventReceipt] = {}
     new: list[PreparedEvent] = []
@@ -65,23 +107,66 @@ def decide(
     known.run.check_writable()
     check_expected(batch.expected_revision, known.run.revision)
     _check_cards(new, known)
-    charged = sum(card_bytes(event) + known.new_artifact_bytes(event) for event in new)
+    artifacts = _new_artifacts(new, known)
+    charged = sum(event.card_bytes for event in new)
+    charged += sum(artifact.handle.size for some in artifacts for artifact in some)
     known.run.check_room(charged)
-    run = advanced(known.run, charged, [event.fingerprint for event in new])
-    made = {event.key: receipt_of(event, run.revision) for event in new}
+    revision = known.run.revision + 1
+    written = tuple(_written(new, artifacts, revision, Numbers(known.run.frontier.size)))
+    run = known.run.recorded((leaf.hash for one in written for leaf in one.leaves), charged=charged, revision=revision)
+    made = {one.event.key: one.receipt for one in written}
     receipts = tuple(replays.get(event.key) or made[event.key] for event in batch.events)
-    return Decided(run=run, new=tuple(new), receipt=BatchReceipt(revision=run.revision, events=receipts))
+    return Decided(run=run, new=written, receipt=BatchReceipt(revision=run.revision, events=receipts))
 
 
-def advanced(run: Run, charged: int, fingerprints: list[str]) -> Run:
-    """The run one revision on."""
-    revision = run.revision + 1
-    return replace(
-        run,
-        revision=revision,
-        root=next_root(run.root, revision, fingerprints),
-        stored_bytes=run.stored_bytes + charged,
-    )
+def _new_artifacts(events: list[PreparedEvent], known: Known) -> list[list[PreparedArtifact]]:
+    """Each event's artifacts whose handle neither the run nor an earlier event has."""
+    taken: set[Artifact] = set()
+    found: list[list[PreparedArtifact]] = []
+    for event in events:
+        found.append([])
+        for artifact in event.artifacts:
+            if artifact.handle not in taken and not known.has_handle(artifact.handle):
+                found[-1].append(artifact)
+            taken.add(artifact.handle)
+    return found
+
+
+def _written(
+    events: list[PreparedEvent], artifacts: list[list[PreparedArtifact]], revision: int, numbers: Numbers
+) -> Iterator[Written]:
+    place = 0
+    for event, new in zip(events, artifacts, strict=True):
+        handles = tuple((artifact, numbers.leaf(leaf_of_handle(artifact.handle))) for artifact in new)
+        cards = []
+        for prepared in event.cards:
+            ordinal = ordinal_of(revision, place)
+            columns, meta = index_row(ordinal, prepared), card_meta(prepared.card)
+            record = leaf_of_card(ordinal, columns, meta, prepared.card.text)
+            cards.append(CardRow(prepared, ordinal, columns, meta, numbers.leaf(record)))
+            place += 1
+        ended = tuple((row, numbers.leaf(leaf_of_ending(row))) for row in _ending_rows(event, revision))
+        receipt = receipt_of(event, revision)
+        yield Written(
+            event=event,
+            handles=handles,
+            cards=tuple(cards),
+            endings=ended,
+            receipt=receipt,
+            leaf=numbers.leaf(leaf_of_event(event.owner, receipt)),
+        )
+
+
+def _ending_rows(event: PreparedEvent, revision: int) -> Iterator[EndingRow]:
+    for target, effect, by in endings(event):
+        yield EndingRow(
+            revision=revision,
+            target_hash=target.hash,
+            kind=SUPERSEDED if effect == SUPERSEDES else RESOLVED,
+            by_hash=None if by is None else by.hash,
+            by_owner=None if by is None else by.owner,
+            by_id=None if by is None else by.id,
+        )
 
 
 def receipt_of(event: PreparedEvent, revision: int) -> EventReceipt:
@@ -91,7 +176,7 @@ def receipt_of(event: PreparedEvent, revision: int) -> EventReceipt:
         revision=revision,
         replayed=False,
         fingerprint=event.fingerprint,
-        cards=tuple(prepared.card.key for prepared in event.cards),
+        cards=() if event.bulk else tuple(prepared.card.key for prepared in event.cards),
     )
 
 

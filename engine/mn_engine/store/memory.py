@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -14,20 +14,19 @@ from mn_contract.invocations import MAY_BE_BILLED, Attempt
 from mn_contract.limits import ARTIFACT_BYTES_MAX
 from mn_engine.domain.access import Acl
 from mn_engine.domain.artifacts import Artifact, Permits, check_hash, check_permitted, check_range, to_all
-from mn_engine.domain.cards import SUPERSEDES, CardKey, StoredCard, ordinal_of, revision_of
+from mn_engine.domain.cards import SUPERSEDES, CardKey, StoredCard, revision_of
 from mn_engine.domain.deadlines import Expired, never
 from mn_engine.domain.events import (
     Batch,
     BatchReceipt,
     EventReceipt,
-    PreparedArtifact,
     PreparedCard,
-    PreparedEvent,
 )
+from mn_engine.domain.merkle import leaf_hash
 from mn_engine.domain.runs import Removal, Run, RunState, Tombstone
 from mn_engine.domain.scope import run_key as key_of_run
 from mn_engine.store.columns import event_of_table, index_row
-from mn_engine.store.decide import Known, check_deadline, decide, endings, receipt_of
+from mn_engine.store.decide import Known, Written, check_deadline, decide, endings
 from mn_engine.store.port import (
     INDEX_CARDS,
     INDEX_ENDINGS,
@@ -40,8 +39,11 @@ from mn_engine.store.port import (
     IndexColumns,
     Invocations,
     OnCommit,
+    RootAt,
+    StoredLeaf,
     Upload,
 )
+from mn_engine.store.tree import leaf_of_card, leaf_of_ending, leaf_of_event, leaf_of_handle
 
 
 @dataclass(slots=True)
@@ -57,6 +59,8 @@ class _RunRows:
     blobs: dict[str, bytes] = field(default_factory=dict)
     attempts: dict[tuple[str, str], dict[int, Attempt]] = field(default_factory=dict)
     sessions: dict[tuple[str, str], str] = field(default_factory=dict)
+    leaves: list[StoredLeaf] = field(default_factory=list)
+    roots: list[RootAt] = field(default_factory=list)
 
 
 class MemoryStore:
@@ -118,14 +122,11 @@ class MemoryStore:
         with self._lock:
             rows = self._rows(run_key)
             batch = Batch(run_key=run_key, events=(event,))
-            decided = decide(batch, self._known(rows), card_bytes=_text_bytes)
+            decided = decide(batch, self._known(rows))
             if decided.new:
                 self._write(rows, decided.run, decided.new)
-                rows.events[owner, key] = replace(rows.events[owner, key], cards=())
                 self._tell(run_key, rows.head)
-            return replace(
-                decided.receipt, events=tuple(replace(receipt, cards=()) for receipt in decided.receipt.events)
-            )
+            return decided.receipt
 
     def event(self, run_key: str, owner: str, key: str) -> EventReceipt | None:
         return self._readable(run_key).events.get((owner, key))
@@ -201,6 +202,19 @@ class MemoryStore:
                 ),
             )
 
+    def roots(self, run_key: str) -> list[RootAt]:
+        return list(self._rows(run_key).roots)
+
+    def leaf_hashes(self, run_key: str) -> list[bytes]:
+        return [leaf.hash for leaf in self._readable(run_key).leaves]
+
+    def leaves(self, run_key: str, *, first: int, count: int) -> list[StoredLeaf]:
+        return self._readable(run_key).leaves[first : first + count]
+
+    def strays(self, run_key: str) -> list[str]:
+        self._rows(run_key)
+        return []
+
     def listen(self, on_commit: OnCommit) -> None:
         self._listeners.append(on_commit)
 
@@ -217,8 +231,10 @@ class MemoryStore:
             rows.head.check_writable()
             if handle not in rows.handles.get(handle.sha256, ()):
                 rows.head.check_room(handle.size)
-                rows.head = replace(rows.head, stored_bytes=rows.head.stored_bytes + handle.size)
                 self._keep(rows, handle, data)
+                record = leaf_of_handle(handle)
+                head = rows.head.recorded([leaf_hash(record)], charged=handle.size)
+                self._advance(rows, head, [("artifact", handle.sha256, record)])
             return handle
 
     def _rows(self, run_key: str) -> _RunRows:
@@ -233,39 +249,34 @@ class MemoryStore:
         return rows
 
     def _known(self, rows: _RunRows) -> Known:
-        def new_artifact_bytes(event: PreparedEvent) -> int:
-            return sum(
-                artifact.handle.size
-                for artifact in _distinct(event.artifacts)
-                if artifact.handle not in rows.handles.get(artifact.handle.sha256, ())
-            )
-
         return Known(
             run=rows.head,
             event=lambda owner, key: rows.events.get((owner, key)),
             has_cards=lambda keys: keys & rows.ordinals.keys(),
-            new_artifact_bytes=new_artifact_bytes,
+            has_handle=lambda handle: handle in rows.handles.get(handle.sha256, ()),
         )
 
-    def _write(self, rows: _RunRows, head: Run, events: Iterable[PreparedEvent]) -> None:
-        place = 0
-        for event in events:
-            for artifact in event.artifacts:
+    def _write(self, rows: _RunRows, head: Run, written: Sequence[Written]) -> None:
+        for one in written:
+            for artifact, _ in one.handles:
                 self._keep(rows, artifact.handle, artifact.data)
-            for prepared in event.cards:
-                ordinal = ordinal_of(head.revision, place)
-                rows.cards[ordinal] = prepared
-                rows.ordinals[prepared.card.key] = ordinal
-                place += 1
-            rows.events[event.owner, event.key] = receipt_of(event, head.revision)
-            for target, effect, by in endings(event):
+            for row in one.cards:
+                rows.cards[row.ordinal] = row.prepared
+                rows.ordinals[row.prepared.card.key] = row.ordinal
+            rows.events[one.event.owner, one.event.key] = one.receipt
+            for target, effect, by in endings(one.event):
                 rows.endings.append((head.revision, target, SUPERSEDED if effect == SUPERSEDES else RESOLVED, by))
+        self._advance(rows, head, (record for one in written for record in _records(one)))
+
+    def _advance(self, rows: _RunRows, head: Run, records: Iterable[tuple[str, str, bytes]]) -> None:
+        """The run's new head, and the leaves that it has in addition: what each is and is called, and its record."""
+        for kind, name, record in records:
+            rows.leaves.append(StoredLeaf(len(rows.leaves), kind, name, record, leaf_hash(record)))
         rows.head = head
+        rows.roots.append(RootAt(head.revision, head.frontier.size, head.root))
 
     def _keep(self, rows: _RunRows, handle: Artifact, data: bytes) -> None:
-        handles = rows.handles.setdefault(handle.sha256, [])
-        if handle not in handles:
-            handles.append(handle)
+        rows.handles.setdefault(handle.sha256, []).append(handle)
         rows.blobs.setdefault(handle.sha256, data)
 
     def _stored(self, rows: _RunRows, ordinal: int, revision: int) -> StoredCard:
@@ -324,9 +335,13 @@ def _table(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _text_bytes(event: PreparedEvent) -> int:
-    return sum(len(prepared.card.text.encode()) for prepared in event.cards)
-
-
-def _distinct(artifacts: Iterable[PreparedArtifact]) -> list[PreparedArtifact]:
-    return list({artifact.handle: artifact for artifact in artifacts}.values())
+def _records(written: Written) -> Iterator[tuple[str, str, bytes]]:
+    for artifact, _ in written.handles:
+        yield "artifact", artifact.handle.sha256, leaf_of_handle(artifact.handle)
+    for row in written.cards:
+        key = row.prepared.card.key
+        yield "card", f"{key.owner}:{key.id}", leaf_of_card(row.ordinal, row.columns, row.meta, row.prepared.card.text)
+    for ending, _ in written.endings:
+        yield "ending", str(ending.revision), leaf_of_ending(ending)
+    owner = written.event.owner
+    yield "event", f"{owner}:{written.event.key}", leaf_of_event(owner, written.receipt)

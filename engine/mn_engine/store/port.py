@@ -103,6 +103,29 @@ class IndexColumns:
     endings: pa.Table
 
 
+@dataclass(frozen=True, slots=True)
+class RootAt:
+    """A root that a run has had: at which revision, over how many leaves."""
+
+    revision: int
+    size: int
+    root: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLeaf:
+    """A leaf of a run's tree as it is stored now: its number, what it is (artifact, card, ending, event) and is called,
+    its record (see domain.leaves), the hash that was kept of it, and what is wrong with what is stored beside it; empty
+    where nothing is."""
+
+    number: int
+    kind: str
+    name: str
+    record: bytes
+    hash: bytes
+    wrong: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invocations:
     """What a decision about an invocation may look at."""
@@ -213,6 +236,20 @@ class Store(Protocol):
         """Calls `decide` with the newest state of a principal's session and stores the next one, atomically and
         durably; answers what it answers. `decide` may be called again. Sessions of different principals have nothing to
         do with each other."""
+
+    # Integrity.
+    def roots(self, run_key: str) -> list[RootAt]:
+        """The roots that a run has had, oldest first; one may stand there several times."""
+
+    def leaf_hashes(self, run_key: str) -> list[bytes]:
+        """The kept hash of every leaf, in their order. Raises SourceMismatch where one is missing."""
+
+    def leaves(self, run_key: str, *, first: int, count: int) -> list[StoredLeaf]:
+        """Those of `count` leaves from number `first` on that are there, as they are stored now."""
+
+    def strays(self, run_key: str) -> list[str]:
+        """What is stored of a run that no leaf tells of and that is not what was written, in words; empty where all is
+        well."""
 
     # The record itself.
     def listen(self, on_commit: OnCommit) -> None:

@@ -12,7 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from mn_contract.errors import ContextBudgetExceeded, IdempotencyConflict, InvalidInput, NotFound, StaleRevision
+from mn_engine.domain.access import OPEN
 from mn_engine.domain.cards import CardKey, Relation, ordinal_of
+from mn_engine.domain.merkle import Frontier, leaf_hash
 from mn_engine.domain.runs import EMPTY_ROOT, next_root
 from mn_engine.store.port import RESOLVED, SUPERSEDED, Store
 from tests.storing import KEY, batch, card, event, everything, observe, open_run, resolving, supersedes
@@ -33,13 +35,29 @@ def test_a_batch_is_one_revision_and_its_cards_are_numbered_through_it(store: St
     assert observe(store, "d") == 2
 
 
-def test_the_root_chains_the_fingerprints_of_all_events(store: Store) -> None:
+def test_roots_chain_those_of_the_tree_over_what_was_recorded(store: Store) -> None:
     open_run(store)
-    events = [event("e1", card("a")), event("e2", card("b"))]
-    store.commit(batch(events[0]))
-    store.commit(batch(events[1]))
-    expected = next_root(next_root(EMPTY_ROOT, 1, [events[0].fingerprint]), 2, [events[1].fingerprint])
-    assert store.run(KEY).root == expected
+    store.commit(batch(event("e1", card("a"))))
+    arriving = store.upload(KEY)
+    arriving.write(b"uploaded")
+    arriving.finish(media_type="a/b", owner="ada", acl=OPEN, expected_sha256="")
+    store.commit(batch(event("e2", card("b"), resolves=(CardKey("ada", "a"),)), event("e3", card("c"))))
+    leaves = store.leaves(KEY, first=0, count=100)
+    assert [leaf.kind for leaf in leaves] == [
+        *("artifact", "card", "event"),
+        "artifact",
+        *("artifact", "card", "ending", "event"),
+        *("artifact", "card", "event"),
+    ]
+    hashes = [leaf_hash(leaf.record) for leaf in leaves]
+    assert store.leaf_hashes(KEY) == hashes
+    first, second, third = (Frontier().extended(hashes[:size]) for size in (3, 4, 11))
+    roots = [next_root(EMPTY_ROOT, 1, first)]
+    roots.append(next_root(roots[0], 1, second))
+    roots.append(next_root(roots[1], 2, third))
+    assert [at.root for at in store.roots(KEY) if at.size] == roots
+    assert store.run(KEY).root == roots[2]
+    assert store.run(KEY).frontier == third
 
 
 def test_the_same_event_again_is_answered_from_the_record(store: Store) -> None:

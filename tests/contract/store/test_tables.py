@@ -47,7 +47,6 @@ def test_a_table_reads_like_the_same_cards_one_by_one(store: Store) -> None:
     store.commit(batch(event("bulk", *CARDS, artifacts=()), run=other))
     one, two = everything(store), everything(store, other)
     assert one["cards"] == two["cards"]
-    assert one["head"].root == two["head"].root
     assert one["head"].stored_bytes == two["head"].stored_bytes
 
 

@@ -15,8 +15,9 @@ import duckdb
 
 from mn_engine.domain.runs import Removal, RunState
 from mn_engine.store.blobs import BlobStore
-from mn_engine.store.duckdb.connection import Database, batches, rows
+from mn_engine.store.duckdb.connection import Database
 from mn_engine.store.duckdb.fresh import forget_fresh, log_of, put_in_place, write_fresh
+from mn_engine.store.duckdb.rows import batches, rows
 from mn_engine.store.duckdb.schema import TABLES
 
 _BATCH_ROWS: Final = 16_384

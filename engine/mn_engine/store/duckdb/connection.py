@@ -12,12 +12,11 @@ import ctypes
 import logging
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import duckdb
-import pyarrow as pa
 
 from mn_contract.errors import ContextBudgetExceeded, ContextError, DependencyUnavailable, RecordInUse, StorageFull
 from mn_engine.store.duckdb.gate import Gate
@@ -202,26 +201,6 @@ class Database:
             cursor = self._root.cursor()
             self._made.append(cursor)
             return cursor
-
-
-def rows(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-    """All rows of a query."""
-    return cursor.execute(sql, list(parameters)).fetchall()
-
-
-def table(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any], schema: pa.Schema) -> pa.Table:
-    """All rows of a query as Arrow, with the types of `schema`."""
-    found = cursor.sql(sql, params=list(parameters)).to_arrow_table()
-    return found if found.schema.equals(schema) else found.cast(schema)
-
-
-def batches(
-    cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any], batch_rows: int
-) -> pa.RecordBatchReader:
-    """All rows of a query as Arrow, some at a time."""
-    relation: Any = cursor.sql(sql, params=list(parameters))
-    # DuckDB 2 has renamed this and warns of the old name.
-    return (getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch)(batch_rows)
 
 
 def translated(error: duckdb.Error) -> ContextError:

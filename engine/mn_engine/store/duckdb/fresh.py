@@ -14,7 +14,8 @@ import duckdb
 
 from mn_contract.errors import DependencyUnavailable
 from mn_engine.store.blobs import sync_directory
-from mn_engine.store.duckdb.schema import SETTINGS, migrate
+from mn_engine.store.duckdb.migrations import migrate
+from mn_engine.store.duckdb.schema import SETTINGS
 
 _FRESH: Final = ".new"
 

@@ -5,8 +5,7 @@ The decisions themselves are the domain's and the port's shared rules; a plan on
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -14,20 +13,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from mn_contract.canonical import encoded
 from mn_contract.invocations import MAY_BE_BILLED, Attempt
 from mn_engine.domain.artifacts import Artifact
-from mn_engine.domain.cards import SUPERSEDES, CardKey, ordinal_of
+from mn_engine.domain.cards import CardKey, ordinal_of
 from mn_engine.domain.deadlines import Expired
-from mn_engine.domain.events import Batch, BatchReceipt, EventReceipt, PreparedEvent, check_replay
+from mn_engine.domain.events import Batch, BatchReceipt, EventReceipt, check_replay
+from mn_engine.domain.leaves import columns_sha256
 from mn_engine.domain.runs import Run
 from mn_engine.store.columns import acl_text
-from mn_engine.store.decide import Known, advanced, check_deadline, clash, decide, endings, receipt_of
+from mn_engine.store.decide import CardRow, Known, Written, check_deadline, clash, decide
 from mn_engine.store.duckdb.facts import event_hash, handle_hash, sha_hash
 from mn_engine.store.duckdb.queries import find_event, find_invocations, find_session, has_handle
-from mn_engine.store.duckdb.schema import CARDS, card_row
+from mn_engine.store.duckdb.schema import CARDS
 from mn_engine.store.duckdb.staging import Planning
-from mn_engine.store.port import RESOLVED, SUPERSEDED, Answer, DecideInvocation, DecideSession, Invocations
+from mn_engine.store.port import INDEX_CARDS, Answer, DecideInvocation, DecideSession, Invocations
+from mn_engine.store.tree import Leaf, Numbers, card_ids, leaf_of_card, leaf_of_event, leaf_of_handle
 
 
 def plan_batch(planning: Planning, batch: Batch, expired: Expired) -> BatchReceipt:
@@ -38,13 +38,12 @@ def plan_batch(planning: Planning, batch: Batch, expired: Expired) -> BatchRecei
         run=planning.head(run_key),
         event=lambda owner, key: _event(planning, run_key, owner, key),
         has_cards=lambda keys: _has_cards(planning, run_key, keys),
-        new_artifact_bytes=lambda event: sum(handle.size for handle in _new_handles(planning, run_key, event)),
+        has_handle=lambda handle: _has_handle(planning, run_key, handle),
     )
     decided = decide(batch, known)
     if decided.new:
-        place = 0
-        for event in decided.new:
-            place = _stage_event(planning, run_key, event, decided.run.revision, place)
+        for written in decided.new:
+            _stage_event(planning, run_key, written)
         planning.own.size += decided.run.stored_bytes - known.run.stored_bytes
         stage_head(planning, run_key, decided.run)
     return decided.receipt
@@ -65,25 +64,33 @@ def plan_table(
     _check_new(planning, run_key, owner, cards, hashes)
     charged = int(pc.sum(pc.binary_length(cards["text"])).as_py())
     head.check_room(charged)
-    run = advanced(head, charged, [fingerprint])
-    staged = _bulk_rows(run_key, owner, ordinal_of(run.revision, 0), cards)
+    receipt = EventReceipt(key=key, revision=head.revision + 1, replayed=False, fingerprint=fingerprint, cards=())
+    numbers = Numbers(head.frontier.size)
+    staged, leaves = _bulk_rows(run_key, owner, ordinal_of(receipt.revision, 0), cards, numbers)
+    event_leaf = numbers.leaf(leaf_of_event(owner, receipt))
     planning.own.tables.append(("cards", staged))
     planning.own.arrays.append((run_key, hashes))
     planning.own.size += staged.nbytes
-    receipt = EventReceipt(key=key, revision=run.revision, replayed=False, fingerprint=fingerprint, cards=())
-    _stage_receipt(planning, run_key, owner, receipt)
-    stage_head(planning, run_key, run)
-    return BatchReceipt(revision=run.revision, events=(receipt,))
+    _stage_receipt(planning, run_key, owner, receipt, event_leaf)
+    hashed = (leaf.hash for leaf in (*leaves, event_leaf))
+    stage_head(planning, run_key, head.recorded(hashed, charged=charged, revision=receipt.revision))
+    return BatchReceipt(revision=receipt.revision, events=(receipt,))
 
 
-def _bulk_rows(run_key: str, owner: str, first: int, cards: pa.Table) -> pa.Table:
+def _bulk_rows(run_key: str, owner: str, first: int, cards: pa.Table, numbers: Numbers) -> tuple[pa.Table, list[Leaf]]:
     count = cards.num_rows
     added = {
         "run_key": pa.repeat(pa.scalar(run_key), count),
         "owner": pa.repeat(pa.scalar(owner), count),
         "ordinal": pa.array(np.arange(first, first + count, dtype=np.int64)),
     }
-    return pa.table([added[name] if name in added else cards[name] for name in CARDS.names], schema=CARDS)
+    columns = [added[name] if name in added else cards[name] for name in INDEX_CARDS.names]
+    rows = zip(*(column.to_pylist() for column in (*columns, cards["meta"], cards["text"])), strict=True)
+    leaves = [numbers.leaf(leaf_of_card(row[0], row[:-2], row[-2], row[-1])) for row in rows]
+    added["leaf"] = pa.array([leaf.number for leaf in leaves], pa.int64())
+    added["leaf_hash"] = pa.array([leaf.hash for leaf in leaves], pa.binary())
+    staged = [added[name] if name in added else cards[name] for name in CARDS.names]
+    return pa.table(staged, schema=CARDS), leaves
 
 
 def plan_handle(planning: Planning, run_key: str, handle: Artifact, data: bytes | None) -> Artifact:
@@ -92,9 +99,10 @@ def plan_handle(planning: Planning, run_key: str, handle: Artifact, data: bytes 
     head.check_writable()
     if not _has_handle(planning, run_key, handle):
         head.check_room(handle.size)
-        _stage_artifact(planning, run_key, handle, data)
+        leaf = Numbers(head.frontier.size).leaf(leaf_of_handle(handle))
+        _stage_artifact(planning, run_key, handle, data, leaf)
         planning.own.size += len(data or b"")
-        stage_head(planning, run_key, replace(head, stored_bytes=head.stored_bytes + handle.size))
+        stage_head(planning, run_key, head.recorded([leaf.hash], charged=handle.size))
     return handle
 
 
@@ -129,7 +137,7 @@ def plan_session(
         before = find_session(planning.connection, *key)
     state, answer = decide_it(before)
     planning.own.size += len(state)
-    planning.own.insert("sessions", (run_key, planning.next_seq(), principal, session_id, state))
+    planning.own.insert("sessions", _hashed(run_key, planning.next_seq(), principal, session_id, state))
     planning.own.sessions[key] = state
     return answer
 
@@ -158,7 +166,7 @@ def stage_head(planning: Planning, run_key: str, head: Run) -> None:
     planning.own.heads[run_key] = head
     planning.own.insert(
         "heads",
-        (
+        _hashed(
             run_key,
             planning.next_seq(),
             head.job_id,
@@ -172,6 +180,7 @@ def stage_head(planning: Planning, run_key: str, head: Run) -> None:
             head.reason,
             None if stone is None else stone.cleared_at,
             None if stone is None else int(stone.removal),
+            head.frontier.text,
         ),
     )
 
@@ -217,50 +226,40 @@ def _has_handle(planning: Planning, run_key: str, handle: Artifact) -> bool:
     return has_handle(planning.connection, run_key, handle)
 
 
-def _new_handles(planning: Planning, run_key: str, event: PreparedEvent) -> Iterable[Artifact]:
-    distinct = {artifact.handle for artifact in event.artifacts}
-    return [handle for handle in distinct if not _has_handle(planning, run_key, handle)]
-
-
-def _stage_event(planning: Planning, run_key: str, event: PreparedEvent, revision: int, place: int) -> int:
-    data = {artifact.handle: artifact.data for artifact in event.artifacts}
-    for handle in _new_handles(planning, run_key, event):
-        if planning.own.names.get((run_key, "handles"), {}).get(handle_hash(handle)) is None:
-            _stage_artifact(planning, run_key, handle, data[handle])
-    for prepared in event.cards:
-        ordinal = ordinal_of(revision, place)
-        card = prepared.card
-        planning.own.insert("cards", card_row(run_key, ordinal, prepared))
-        planning.own.name(run_key, "cards", prepared.analysis.key_hash, ordinal)
-        for relation in card.relations:
+def _stage_event(planning: Planning, run_key: str, written: Written) -> None:
+    for artifact, leaf in written.handles:
+        _stage_artifact(planning, run_key, artifact.handle, artifact.data, leaf)
+    for row in written.cards:
+        planning.own.insert("cards", _card_row(run_key, row))
+        planning.own.name(run_key, "cards", row.prepared.analysis.key_hash, row.ordinal)
+        for relation in row.prepared.card.relations:
             target = relation.target.hash
-            planning.own.insert("relations", (run_key, ordinal, relation.type, target))
-        place += 1
-    for target_key, effect, by in endings(event):
-        planning.own.insert(
-            "endings",
-            (
-                run_key,
-                revision,
-                target_key.hash,
-                SUPERSEDED if effect == SUPERSEDES else RESOLVED,
-                None if by is None else by.hash,
-                None if by is None else by.owner,
-                None if by is None else by.id,
-            ),
-        )
-    _stage_receipt(planning, run_key, event.owner, receipt_of(event, revision))
-    return place
+            planning.own.insert("relations", (run_key, row.ordinal, relation.type, target))
+    for ending, leaf in written.endings:
+        planning.own.insert("endings", (run_key, *astuple(ending), leaf.number, leaf.hash))
+    _stage_receipt(planning, run_key, written.event.owner, written.receipt, written.leaf)
 
 
-def _stage_receipt(planning: Planning, run_key: str, owner: str, receipt: EventReceipt) -> None:
+def _card_row(run_key: str, row: CardRow) -> tuple[Any, ...]:
+    values = dict(zip(INDEX_CARDS.names, row.columns, strict=True))
+    values |= {
+        "run_key": run_key,
+        "text": row.prepared.card.text,
+        "meta": row.meta,
+        "leaf": row.leaf.number,
+        "leaf_hash": row.leaf.hash,
+    }
+    return tuple(values[name] for name in CARDS.names)
+
+
+def _stage_receipt(planning: Planning, run_key: str, owner: str, receipt: EventReceipt, leaf: Leaf) -> None:
     hashed = event_hash(owner, receipt.key)
-    ids = encoded([key.id for key in receipt.cards]).decode()
-    planning.own.insert("events", (run_key, receipt.revision, hashed, owner, receipt.key, receipt.fingerprint, ids))
+    told = (receipt.revision, hashed, owner, receipt.key, receipt.fingerprint, card_ids(receipt))
+    planning.own.insert("events", (run_key, *told, leaf.number, leaf.hash))
     planning.own.name(run_key, "events", hashed, receipt)
 
 
-def _stage_artifact(planning: Planning, run_key: str, handle: Artifact, data: bytes | None) -> None:
+def _stage_artifact(planning: Planning, run_key: str, handle: Artifact, data: bytes | None, leaf: Leaf) -> None:
     hashed = handle_hash(handle)
     planning.own.insert(
         "artifacts",
@@ -274,13 +273,15 @@ def _stage_artifact(planning: Planning, run_key: str, handle: Artifact, data: by
             handle.owner,
             acl_text(handle.acl),
             data,  # a second handle on the same bytes stores them again: they are small
+            leaf.number,
+            leaf.hash,
         ),
     )
     planning.own.name(run_key, "handles", hashed, handle)
 
 
 def _invocation_row(run_key: str, seq: int, principal: str, attempt: Attempt) -> tuple[Any, ...]:
-    return (
+    return _hashed(
         run_key,
         seq,
         principal,
@@ -298,3 +299,8 @@ def _invocation_row(run_key: str, seq: int, principal: str, attempt: Attempt) ->
         attempt.usable,
         attempt.evidence,
     )
+
+
+def _hashed(*row: Any) -> tuple[Any, ...]:
+    """A row that is no leaf, with its hash behind it."""
+    return (*row, columns_sha256(row))

@@ -16,10 +16,11 @@ from mn_engine.domain.access import OPEN, Acl
 from mn_engine.domain.artifacts import Artifact
 from mn_engine.domain.cards import CardKey, StoredCard
 from mn_engine.domain.events import EventReceipt
+from mn_engine.domain.merkle import Frontier
 from mn_engine.domain.runs import Removal, Run, RunState, Tombstone
 from mn_engine.store.columns import acl_text, card_of
-from mn_engine.store.duckdb.connection import rows, table
 from mn_engine.store.duckdb.facts import Hashes, RunFacts, event_hash, handle_hash, sha_hash
+from mn_engine.store.duckdb.rows import rows, table
 from mn_engine.store.duckdb.schema import HEADS, INVOCATIONS
 from mn_engine.store.port import (
     INDEX_CARDS,
@@ -31,7 +32,7 @@ from mn_engine.store.port import (
 )
 
 _HEAD = ", ".join(HEADS.names)
-_INVOCATION = ", ".join(INVOCATIONS.names[3:])
+_INVOCATION = ", ".join(INVOCATIONS.names[3:-1])
 
 
 def find_head(cursor: duckdb.DuckDBPyConnection, run_key: str) -> Run:
@@ -54,6 +55,7 @@ def find_head(cursor: duckdb.DuckDBPyConnection, run_key: str) -> Run:
         state=RunState(head["state"]),
         revision=head["revision"],
         root=head["root"],
+        frontier=Frontier.of(head["frontier"]),
         stored_bytes=head["stored_bytes"],
         max_stored_bytes=head["max_stored_bytes"],
         opened_at=head["opened_at"],
@@ -221,7 +223,7 @@ def find_invocations(cursor: duckdb.DuckDBPyConnection, run_key: str, principal:
     )
     attempts = {}
     for row in found:
-        values = dict(zip(INVOCATIONS.names[3:], row, strict=True))
+        values = dict(zip(INVOCATIONS.names[3:-1], row, strict=True))
         values["state"] = State(values["state"])
         values["roles"] = frozenset(filter(None, values["roles"].split(",")))
         attempts[values["attempt"]] = Attempt(**values)

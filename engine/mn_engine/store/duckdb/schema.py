@@ -7,15 +7,16 @@ transaction. `run_key` comes first everywhere, so that the same tables can be di
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-import duckdb
 import pyarrow as pa
 
-from mn_contract.errors import DependencyUnavailable
-from mn_engine.domain.events import PreparedCard
-from mn_engine.store.columns import card_meta, index_row
 from mn_engine.store.port import INDEX_CARDS
+
+_LEAF: Final = [("leaf", pa.int64()), ("leaf_hash", pa.binary())]
+"""Of what is a leaf of the run's tree: its number and its hash."""
+_HASH: Final = ("row_sha256", pa.string())
+"""Of what is none: `columns_sha256` of the columns before it."""
 
 HEADS: Final = pa.schema(
     [
@@ -32,6 +33,8 @@ HEADS: Final = pa.schema(
         ("reason", pa.string()),
         ("cleared_at", pa.int64()),
         ("removal", pa.uint8()),
+        ("frontier", pa.string()),
+        _HASH,
     ]
 )
 EVENTS: Final = pa.schema(
@@ -43,6 +46,7 @@ EVENTS: Final = pa.schema(
         ("key", pa.string()),
         ("fingerprint", pa.string()),
         ("cards", pa.string()),
+        *_LEAF,
     ]
 )
 ARTIFACTS: Final = pa.schema(
@@ -59,6 +63,7 @@ ARTIFACTS: Final = pa.schema(
         ("owner", pa.string()),
         ("acl", pa.string()),
         ("data", pa.binary()),  # null where the bytes lie in a file
+        *_LEAF,
     ]
 )
 _FACT_COLUMNS: Final = ("fact_place", "fact_triple", "fact_singular")
@@ -69,6 +74,7 @@ CARDS: Final = pa.schema(
         ("text", pa.string()),
         ("meta", pa.string()),
         *(INDEX_CARDS.field(name) for name in _FACT_COLUMNS),
+        *_LEAF,
     ]
 )
 RELATIONS: Final = pa.schema(
@@ -83,6 +89,7 @@ ENDINGS: Final = pa.schema(
         ("by_hash", pa.uint64()),
         ("by_owner", pa.string()),
         ("by_id", pa.string()),
+        *_LEAF,
     ]
 )
 INVOCATIONS: Final = pa.schema(
@@ -103,6 +110,7 @@ INVOCATIONS: Final = pa.schema(
         ("response", pa.binary()),
         ("usable", pa.bool_()),
         ("evidence", pa.string()),
+        _HASH,
     ]
 )
 SESSIONS: Final = pa.schema(
@@ -112,11 +120,23 @@ SESSIONS: Final = pa.schema(
         ("principal", pa.string()),
         ("session_id", pa.string()),
         ("state", pa.string()),  # canonical JSON; the newest row counts
+        _HASH,
     ]
 )
-_ADDED: Final = {3: {"cards": _FACT_COLUMNS}}
+_LEAF_COLUMNS: Final = ("leaf", "leaf_hash")
+ADDED: Final = {
+    3: {
+        "heads": ("frontier", "row_sha256"),
+        "events": _LEAF_COLUMNS,
+        "artifacts": _LEAF_COLUMNS,
+        "cards": (*_FACT_COLUMNS, *_LEAF_COLUMNS),
+        "endings": _LEAF_COLUMNS,
+        "invocations": ("row_sha256",),
+        "sessions": ("row_sha256",),
+    }
+}
 """Schema version -> table -> columns that it added, behind those that were there."""
-_FIRST: Final = {
+FIRST: Final = {
     "heads": HEADS,
     "events": EVENTS,
     "artifacts": ARTIFACTS,
@@ -125,41 +145,9 @@ _FIRST: Final = {
     "endings": ENDINGS,
     "invocations": INVOCATIONS,
 }
-TABLES: Final = {**_FIRST, "sessions": SESSIONS}
+TABLES: Final = {**FIRST, "sessions": SESSIONS}
 """Name -> columns of the newest schema version."""
 
-_SQL_TYPES: Final = {
-    pa.string(): "VARCHAR",
-    pa.int64(): "BIGINT",
-    pa.uint64(): "UBIGINT",
-    pa.uint32(): "UINTEGER",
-    pa.uint16(): "USMALLINT",
-    pa.uint8(): "UTINYINT",
-    pa.bool_(): "BOOLEAN",
-    pa.binary(): "BLOB",
-}
-
-
-def create(table: str, schema: pa.Schema) -> str:
-    """The statement that made a table."""
-    added = {name for tables in _ADDED.values() for name in tables.get(table, ())}
-    columns = ", ".join(f'"{item.name}" {_SQL_TYPES[item.type]}' for item in schema if item.name not in added)
-    return f"CREATE TABLE {table} ({columns})"
-
-
-def add(table: str, name: str) -> str:
-    """The statement that added a column: zeros in the rows that are there."""
-    kind = _SQL_TYPES[TABLES[table].field(name).type]
-    return f'ALTER TABLE {table} ADD COLUMN "{name}" {kind} DEFAULT CAST(0 AS {kind})'
-
-
-_VERSION_1: Final = tuple(create(table, schema) for table, schema in _FIRST.items())
-_VERSION_2: Final = (create("sessions", SESSIONS),)
-_VERSION_3: Final = tuple(add(table, name) for table, names in _ADDED[3].items() for name in names)
-MIGRATIONS: Final = (_VERSION_1, _VERSION_2, _VERSION_3)
-"""Statements that lead from version i to i + 1. A migration that was released is never edited; `TABLES` is what all of
-them together make (a test holds the two together)."""
-VERSION: Final = len(MIGRATIONS)
 Settings = dict[str, str | bool | int | float | list[str]]
 """DuckDB's own settings."""
 SETTINGS: Final[Settings] = {
@@ -172,35 +160,3 @@ SETTINGS: Final[Settings] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
 }
-
-
-def card_row(run_key: str, ordinal: int, prepared: PreparedCard) -> tuple[Any, ...]:
-    """The row of a card."""
-    index = dict(zip(INDEX_CARDS.names, index_row(ordinal, prepared), strict=True))
-    rest = {"run_key": run_key, "text": prepared.card.text, "meta": card_meta(prepared.card)}
-    return tuple(index[name] if name in index else rest[name] for name in CARDS.names)
-
-
-def migrate(connection: duckdb.DuckDBPyConnection, now: int) -> None:
-    """Brings a record to VERSION, each step in a transaction of its own. Raises DependencyUnavailable for a newer
-    one."""
-    connection.execute("CREATE TABLE IF NOT EXISTS schema_versions (version BIGINT, applied_at BIGINT)")
-    found: tuple[Any] | None = connection.execute("SELECT coalesce(max(version), 0) FROM schema_versions").fetchone()
-    assert found is not None
-    if found[0] > VERSION:
-        raise DependencyUnavailable(
-            f"the record has schema version {found[0]} and this engine knows {VERSION}: use a newer engine",
-            dependency="store",
-            found=found[0],
-            known=VERSION,
-        )
-    for version in range(found[0], VERSION):
-        connection.execute("BEGIN")
-        try:
-            for statement in MIGRATIONS[version]:
-                connection.execute(statement)
-            connection.execute("INSERT INTO schema_versions VALUES (?, ?)", [version + 1, now])
-        except duckdb.Error:
-            connection.execute("ROLLBACK")
-            raise
-        connection.execute("COMMIT")

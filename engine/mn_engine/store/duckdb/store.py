@@ -26,12 +26,13 @@ from mn_engine.domain.scope import run_key as key_of_run
 from mn_engine.store.blobs import Arrival, BlobStore
 from mn_engine.store.columns import check_table
 from mn_engine.store.decide import check_deadline
-from mn_engine.store.duckdb import compaction, plans, queries
+from mn_engine.store.duckdb import audit, compaction, plans, queries
 from mn_engine.store.duckdb.connection import LOG_BYTES_MAX, Database, RecordLost, translated
 from mn_engine.store.duckdb.facts import FactsCache
 from mn_engine.store.duckdb.fresh import check_new, forget_fresh, put_in_place, write_fresh
 from mn_engine.store.duckdb.heads import Heads
-from mn_engine.store.duckdb.schema import Settings, migrate
+from mn_engine.store.duckdb.migrations import migrate
+from mn_engine.store.duckdb.schema import Settings
 from mn_engine.store.duckdb.staging import Planning
 from mn_engine.store.duckdb.writer import GROUP_MAX, Writer
 from mn_engine.store.lock import RecordLock
@@ -42,6 +43,8 @@ from mn_engine.store.port import (
     IndexColumns,
     Invocations,
     OnCommit,
+    RootAt,
+    StoredLeaf,
     Upload,
 )
 
@@ -260,6 +263,28 @@ class DuckDBStore:
                 queries.find_invocations(cursor, run_key, principal, name), queries.count_calls(cursor, run_key)
             )
         )
+
+    # Integrity.
+
+    def roots(self, run_key: str) -> list[RootAt]:
+        self.run(run_key)
+        return self._ask(lambda cursor: audit.find_roots(cursor, run_key))
+
+    def leaf_hashes(self, run_key: str) -> list[bytes]:
+        self.run(run_key).check_readable()
+        return self._ask(lambda cursor: audit.find_leaf_hashes(cursor, run_key))
+
+    def leaves(self, run_key: str, *, first: int, count: int) -> list[StoredLeaf]:
+        self.run(run_key).check_readable()
+
+        def check_file(sha256: str) -> None:
+            self._blobs.read(run_key, sha256, ())
+
+        return self._ask(lambda cursor: audit.find_leaves(cursor, run_key, first, count, check_file))
+
+    def strays(self, run_key: str) -> list[str]:
+        size = self.run(run_key).frontier.size
+        return self._ask(lambda cursor: list(audit.find_strays(cursor, run_key, size)))
 
     # The record itself.
 

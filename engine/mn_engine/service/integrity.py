@@ -1,0 +1,133 @@
+"""Integrity: whether what is stored of a run is what was written, told by its tree and the chain of its roots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from mn_contract.errors import InvalidInput
+from mn_contract.names import check_sha256
+from mn_engine.domain.merkle import Frontier, leaf_hash
+from mn_engine.domain.runs import EMPTY_ROOT, Run, chained_root
+from mn_engine.domain.scope import Scope
+from mn_engine.service.engine import Call, Engine
+from mn_engine.store.port import RootAt, Store, StoredLeaf
+
+_LEAVES_AT_ONCE: Final = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tampered:
+    """The first thing that is not what was written: which leaf, what it is and is called, and what is wrong with it.
+    `number` is None where it is no leaf."""
+
+    number: int | None
+    kind: str
+    name: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Integrity:
+    """What a look over a run came to; `root` is over `size` leaves, at `revision`."""
+
+    revision: int
+    size: int
+    root: str
+    tampered: Tampered | None
+
+    @property
+    def holds(self) -> bool:
+        """Whether all is as it was written."""
+        return self.tampered is None
+
+
+def verify_integrity(engine: Engine, scope: Scope, call: Call, *, expected_root: str = "") -> Integrity:
+    """Looks over all of a run. With `expected_root`, a root that somebody has kept, the run must have had it: raises
+    InvalidInput where it never had."""
+    if expected_root:
+        check_sha256(expected_root, "expected_root")
+    call.check()
+    run = engine.store.run(scope.run_key)
+    run.check_readable()
+    if expected_root and expected_root not in {EMPTY_ROOT, *(at.root for at in engine.store.roots(scope.run_key))}:
+        raise InvalidInput(
+            "the run never had this root: it is of another run, or what it was over has been changed since",
+            field="expected_root",
+            root=run.root,
+        )
+    return look_over(engine.store, scope.run_key, run, call)
+
+
+def look_over(store: Store, run_key: str, run: Run, call: Call) -> Integrity:
+    """Reads every leaf again, up to the head `run`, and follows the roots."""
+    tampered = next(_wrong(store, run_key, run, call), None)
+    return Integrity(revision=run.revision, size=run.frontier.size, root=run.root, tampered=tampered)
+
+
+def _wrong(store: Store, run_key: str, run: Run, call: Call) -> Iterator[Tampered]:
+    """What is wrong, in the order in which it was written."""
+    chain = _Chain([at for at in store.roots(run_key) if at.size <= run.frontier.size])
+    for first in range(0, run.frontier.size, _LEAVES_AT_ONCE):
+        call.check()
+        count = min(_LEAVES_AT_ONCE, run.frontier.size - first)
+        leaves: dict[int, StoredLeaf] = {}
+        for one in store.leaves(run_key, first=first, count=count):
+            if one.number in leaves:
+                yield Tampered(number=one.number, kind=one.kind, name=one.name, why="its place is taken twice")
+            leaves[one.number] = one
+        for number in range(first, first + count):
+            leaf = leaves.get(number)
+            if leaf is None:
+                yield Tampered(number=number, kind="leaf", name="", why="it is gone")
+                return  # without it nothing that follows can be told
+            if why := _why(leaf):
+                yield Tampered(number=number, kind=leaf.kind, name=leaf.name, why=why)
+            yield from chain.grown(leaf.hash)
+    yield from chain.ended(run)
+    for stray in store.strays(run_key):
+        yield Tampered(number=None, kind="row", name="", why=stray)
+
+
+def _why(leaf: StoredLeaf) -> str:
+    if leaf.wrong:
+        return leaf.wrong
+    return "" if leaf_hash(leaf.record) == leaf.hash else "it is not what its hash says"
+
+
+class _Chain:
+    """Follows a run's roots while its tree grows, leaf by leaf."""
+
+    def __init__(self, roots: list[RootAt]) -> None:
+        self._roots = roots
+        self._next = 0
+        self._root = EMPTY_ROOT
+        self._frontier = Frontier()
+        while self._next < len(roots) and not roots[self._next].size:
+            self._root = roots[self._next].root  # that of a record of before there were trees, else the empty one
+            self._next += 1
+
+    def grown(self, leaf: bytes) -> Iterator[Tampered]:
+        """Adds a leaf; tells of a root that is not the one of what has been read."""
+        self._frontier = self._frontier.extended([leaf])
+        if self._next == len(self._roots) or self._roots[self._next].size != self._frontier.size:
+            return
+        at = self._roots[self._next]
+        expected = chained_root(self._root, at.revision, at.size, self._frontier.root)
+        while self._next < len(self._roots) and self._roots[self._next].size == at.size:
+            if self._roots[self._next].root != expected:
+                yield _root_wrong(at)
+            self._next += 1
+        self._root = expected
+
+    def ended(self, run: Run) -> Iterator[Tampered]:
+        """Tells where the roots go on elsewhere than the leaves, or end in another one than the run's."""
+        if self._next != len(self._roots) or self._root != run.root:
+            yield _root_wrong(RootAt(run.revision, run.frontier.size, run.root))
+
+
+def _root_wrong(at: RootAt) -> Tampered:
+    return Tampered(
+        number=None, kind="root", name=str(at.revision), why="the root of this revision is not that of its leaves"
+    )
