@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from mn_contract.canonical import encoded
 from mn_engine.domain.artifacts import Artifact
 from mn_engine.domain.events import EventReceipt
-from mn_engine.domain.leaves import artifact_leaf, card_leaf, columns_sha256, ending_leaf, event_leaf
+from mn_engine.domain.leaves import (
+    artifact_leaf,
+    card_leaf,
+    columns_sha256,
+    ending_leaf,
+    event_leaf,
+    proved_card_leaf,
+)
 from mn_engine.domain.merkle import leaf_hash
 from mn_engine.store.columns import acl_text
 
@@ -61,6 +72,43 @@ def leaf_of_handle(handle: Artifact) -> bytes:
 def leaf_of_card(ordinal: int, columns: Sequence[Any], meta: str, text: str) -> bytes:
     """The record of a card, given its INDEX_CARDS row."""
     return card_leaf(ordinal=ordinal, meta=meta, text=text, columns=columns_sha256(columns[1:]))
+
+
+def leaf_hashes_of_cards(
+    columns: Sequence[pa.ChunkedArray], meta: pa.ChunkedArray, text: pa.ChunkedArray
+) -> list[bytes]:
+    """The hashes of many cards' leaves, given the columns of INDEX_CARDS."""
+    parts = [part for column in columns[1:] for part in _spelled(column)]
+    spelled = pc.binary_join_element_wise(*parts, b"")
+    sha256 = hashlib.sha256
+    return [
+        leaf_hash(
+            proved_card_leaf(
+                ordinal=ordinal,
+                meta_sha256=sha256(meta_bytes).hexdigest(),
+                text_sha256=sha256(text_bytes).hexdigest(),
+                columns=sha256(joined).hexdigest(),
+            )
+        )
+        for ordinal, joined, meta_bytes, text_bytes in zip(
+            columns[0].to_pylist(),
+            spelled.to_pylist(),
+            meta.cast(pa.binary()).to_pylist(),
+            text.cast(pa.binary()).to_pylist(),
+            strict=True,
+        )
+    ]
+
+
+def _spelled(column: pa.ChunkedArray) -> list[Any]:
+    """A column as `columns_sha256` writes it, in parts that follow each other."""
+    if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+        mark = b'"' if pa.types.is_string(column.type) else b":"
+        lengths = pc.binary_length(column).cast(pa.string()).cast(pa.binary())
+        return [lengths, mark, column.cast(pa.binary())]
+    whole = column.cast(pa.uint8()) if pa.types.is_boolean(column.type) else column
+    written = pc.binary_join_element_wise(whole.cast(pa.string()).cast(pa.binary()), b"", b";")
+    return [pc.fill_null(written, b"-")]
 
 
 def leaf_of_ending(row: EndingRow) -> bytes:

@@ -27,7 +27,7 @@ from mn_engine.store.duckdb.queries import find_event, find_invocations, find_se
 from mn_engine.store.duckdb.schema import CARDS
 from mn_engine.store.duckdb.staging import Planning
 from mn_engine.store.port import INDEX_CARDS, Answer, DecideInvocation, DecideSession, Invocations
-from mn_engine.store.tree import Leaf, Numbers, card_ids, leaf_of_card, leaf_of_event, leaf_of_handle
+from mn_engine.store.tree import Leaf, Numbers, card_ids, leaf_hashes_of_cards, leaf_of_event, leaf_of_handle
 
 
 def plan_batch(planning: Planning, batch: Batch, expired: Expired) -> BatchReceipt:
@@ -65,19 +65,20 @@ def plan_table(
     charged = int(pc.sum(pc.binary_length(cards["text"])).as_py())
     head.check_room(charged)
     receipt = EventReceipt(key=key, revision=head.revision + 1, replayed=False, fingerprint=fingerprint, cards=())
-    numbers = Numbers(head.frontier.size)
-    staged, leaves = _bulk_rows(run_key, owner, ordinal_of(receipt.revision, 0), cards, numbers)
-    event_leaf = numbers.leaf(leaf_of_event(owner, receipt))
+    first, size = ordinal_of(receipt.revision, 0), head.frontier.size
+    staged, hashes_of_leaves = _bulk_rows(run_key, owner, first, cards, size)
+    leaf = Numbers(size + len(hashes_of_leaves)).leaf(leaf_of_event(owner, receipt))
     planning.own.tables.append(("cards", staged))
     planning.own.arrays.append((run_key, hashes))
     planning.own.size += staged.nbytes
-    _stage_receipt(planning, run_key, owner, receipt, event_leaf)
-    hashed = (leaf.hash for leaf in (*leaves, event_leaf))
-    stage_head(planning, run_key, head.recorded(hashed, charged=charged, revision=receipt.revision))
+    _stage_receipt(planning, run_key, owner, receipt, leaf)
+    run = head.recorded([*hashes_of_leaves, leaf.hash], charged=charged, revision=receipt.revision)
+    stage_head(planning, run_key, run)
     return BatchReceipt(revision=receipt.revision, events=(receipt,))
 
 
-def _bulk_rows(run_key: str, owner: str, first: int, cards: pa.Table, numbers: Numbers) -> tuple[pa.Table, list[Leaf]]:
+def _bulk_rows(run_key: str, owner: str, first: int, cards: pa.Table, size: int) -> tuple[pa.Table, list[bytes]]:
+    """The rows of bulk cards, and the hashes of their leaves, which follow `size` others."""
     count = cards.num_rows
     added = {
         "run_key": pa.repeat(pa.scalar(run_key), count),
@@ -85,12 +86,11 @@ def _bulk_rows(run_key: str, owner: str, first: int, cards: pa.Table, numbers: N
         "ordinal": pa.array(np.arange(first, first + count, dtype=np.int64)),
     }
     columns = [added[name] if name in added else cards[name] for name in INDEX_CARDS.names]
-    rows = zip(*(column.to_pylist() for column in (*columns, cards["meta"], cards["text"])), strict=True)
-    leaves = [numbers.leaf(leaf_of_card(row[0], row[:-2], row[-2], row[-1])) for row in rows]
-    added["leaf"] = pa.array([leaf.number for leaf in leaves], pa.int64())
-    added["leaf_hash"] = pa.array([leaf.hash for leaf in leaves], pa.binary())
+    hashes = leaf_hashes_of_cards(columns, cards["meta"], cards["text"])
+    added["leaf"] = pa.array(np.arange(size, size + count, dtype=np.int64))
+    added["leaf_hash"] = pa.array(hashes, pa.binary())
     staged = [added[name] if name in added else cards[name] for name in CARDS.names]
-    return pa.table(staged, schema=CARDS), leaves
+    return pa.table(staged, schema=CARDS), hashes
 
 
 def plan_handle(planning: Planning, run_key: str, handle: Artifact, data: bytes | None) -> Artifact:
