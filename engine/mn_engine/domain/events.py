@@ -64,8 +64,8 @@ class PreparedArtifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedEvent:
-    """A valid event, ready to be committed. A `bulk` one is charged for the texts of its cards alone, and its receipt
-    names none of them."""
+    """A valid event, ready to be committed; `recorded_at` is when that was so, in microseconds. A `bulk` one is charged
+    for the texts of its cards alone, and its receipt names none of them."""
 
     owner: str
     key: str
@@ -73,6 +73,7 @@ class PreparedEvent:
     artifacts: tuple[PreparedArtifact, ...] = ()
     cards: tuple[PreparedCard, ...] = ()
     resolves: tuple[CardKey, ...] = ()
+    recorded_at: int = 0
     bulk: bool = False
 
     @property

@@ -38,9 +38,9 @@ def ending_leaf(
     return encoded(["ending", revision, target_hash, kind, by_hash, by_owner, by_id])
 
 
-def event_leaf(*, revision: int, owner: str, key: str, fingerprint: str, cards: str) -> bytes:
+def event_leaf(*, revision: int, owner: str, key: str, fingerprint: str, cards: str, recorded_at: int) -> bytes:
     """Of an event; `cards` as they are stored."""
-    return encoded(["event", revision, owner, key, fingerprint, cards])
+    return encoded(["event", revision, owner, key, fingerprint, cards, recorded_at])
 
 
 def columns_sha256(values: Iterable[Value]) -> str:

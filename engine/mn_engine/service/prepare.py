@@ -88,6 +88,7 @@ def _event(batch: _Batch, event: NewEvent) -> PreparedEvent:
         artifacts=tuple(artifacts),
         cards=tuple(_analysed(batch, cards)),
         resolves=tuple(_obligation(batch, ref) for ref in event.resolves),
+        recorded_at=batch.now,
     )
 
 

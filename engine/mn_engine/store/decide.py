@@ -153,7 +153,7 @@ def _written(
             cards=tuple(cards),
             endings=ended,
             receipt=receipt,
-            leaf=numbers.leaf(leaf_of_event(event.owner, receipt)),
+            leaf=numbers.leaf(leaf_of_event(event.owner, receipt, event.recorded_at)),
         )
 
 

@@ -60,6 +60,8 @@ class _RunRows:
     attempts: dict[tuple[str, str], dict[int, Attempt]] = field(default_factory=dict)
     sessions: dict[tuple[str, str], str] = field(default_factory=dict)
     leaves: list[StoredLeaf] = field(default_factory=list)
+    recorded: list[tuple[int, int]] = field(default_factory=list)
+    """(revision, when) of each event."""
     roots: list[RootAt] = field(default_factory=list)
 
 
@@ -202,6 +204,9 @@ class MemoryStore:
                 ),
             )
 
+    def revision_at(self, run_key: str, time: int) -> int:
+        return max((at for at, recorded in self._readable(run_key).recorded if 0 < recorded <= time), default=0)
+
     def roots(self, run_key: str) -> list[RootAt]:
         return list(self._rows(run_key).roots)
 
@@ -264,6 +269,7 @@ class MemoryStore:
                 rows.cards[row.ordinal] = row.prepared
                 rows.ordinals[row.prepared.card.key] = row.ordinal
             rows.events[one.event.owner, one.event.key] = one.receipt
+            rows.recorded.append((head.revision, one.event.recorded_at))
             for target, effect, by in endings(one.event):
                 rows.endings.append((head.revision, target, SUPERSEDED if effect == SUPERSEDES else RESOLVED, by))
         self._advance(rows, head, (record for one in written for record in _records(one)))
@@ -344,4 +350,4 @@ def _records(written: Written) -> Iterator[tuple[str, str, bytes]]:
     for ending, _ in written.endings:
         yield "ending", str(ending.revision), leaf_of_ending(ending)
     owner = written.event.owner
-    yield "event", f"{owner}:{written.event.key}", leaf_of_event(owner, written.receipt)
+    yield "event", f"{owner}:{written.event.key}", leaf_of_event(owner, written.receipt, written.event.recorded_at)

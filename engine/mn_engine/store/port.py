@@ -237,7 +237,10 @@ class Store(Protocol):
         durably; answers what it answers. `decide` may be called again. Sessions of different principals have nothing to
         do with each other."""
 
-    # Integrity.
+    # Times and integrity.
+    def revision_at(self, run_key: str, time: int) -> int:
+        """The newest revision that was recorded by a time, as far as it is known; 0 where none was."""
+
     def roots(self, run_key: str) -> list[RootAt]:
         """The roots that a run has had, oldest first; one may stand there several times."""
 

@@ -123,7 +123,7 @@ def leaf_of_ending(row: EndingRow) -> bytes:
     )
 
 
-def leaf_of_event(owner: str, receipt: EventReceipt) -> bytes:
+def leaf_of_event(owner: str, receipt: EventReceipt, recorded_at: int) -> bytes:
     """The record of an event."""
     return event_leaf(
         revision=receipt.revision,
@@ -131,6 +131,7 @@ def leaf_of_event(owner: str, receipt: EventReceipt) -> bytes:
         key=receipt.key,
         fingerprint=receipt.fingerprint,
         cards=card_ids(receipt),
+        recorded_at=recorded_at,
     )
 
 

@@ -40,15 +40,15 @@ def _ending(row: Sequence[Any]) -> bytes:
 
 
 def _event(row: Sequence[Any]) -> bytes:
-    revision, owner, key, fingerprint, cards = row
-    return event_leaf(revision=revision, owner=owner, key=key, fingerprint=fingerprint, cards=cards)
+    return event_leaf(**dict(zip(_EVENT, row, strict=True)))
 
 
+_EVENT: Final = ("revision", "owner", "key", "fingerprint", "cards", "recorded_at")
 _ENDING: Final = tuple(ENDINGS.names[1:-2])
 LEAF_ROWS: Final = {
     "artifacts": LeafRows(("sha256", "size", "media_type", "owner", "acl"), _artifact),
     "cards": LeafRows((*INDEX_CARDS.names, "meta", "text"), _card),
     "endings": LeafRows(_ENDING, _ending),
-    "events": LeafRows(("revision", "owner", "key", "fingerprint", "cards"), _event),
+    "events": LeafRows(_EVENT, _event),
 }
 """By table, in the order in which they stand within an event."""

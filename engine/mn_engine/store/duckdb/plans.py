@@ -67,11 +67,11 @@ def plan_table(
     receipt = EventReceipt(key=key, revision=head.revision + 1, replayed=False, fingerprint=fingerprint, cards=())
     first, size = ordinal_of(receipt.revision, 0), head.frontier.size
     staged, hashes_of_leaves = _bulk_rows(run_key, owner, first, cards, size)
-    leaf = Numbers(size + len(hashes_of_leaves)).leaf(leaf_of_event(owner, receipt))
+    leaf = Numbers(size + len(hashes_of_leaves)).leaf(leaf_of_event(owner, receipt, 0))
     planning.own.tables.append(("cards", staged))
     planning.own.arrays.append((run_key, hashes))
     planning.own.size += staged.nbytes
-    _stage_receipt(planning, run_key, owner, receipt, leaf)
+    _stage_receipt(planning, run_key, owner, receipt, 0, leaf)
     run = head.recorded([*hashes_of_leaves, leaf.hash], charged=charged, revision=receipt.revision)
     stage_head(planning, run_key, run)
     return BatchReceipt(revision=receipt.revision, events=(receipt,))
@@ -237,7 +237,8 @@ def _stage_event(planning: Planning, run_key: str, written: Written) -> None:
             planning.own.insert("relations", (run_key, row.ordinal, relation.type, target))
     for ending, leaf in written.endings:
         planning.own.insert("endings", (run_key, *astuple(ending), leaf.number, leaf.hash))
-    _stage_receipt(planning, run_key, written.event.owner, written.receipt, written.leaf)
+    event = written.event
+    _stage_receipt(planning, run_key, event.owner, written.receipt, event.recorded_at, written.leaf)
 
 
 def _card_row(run_key: str, row: CardRow) -> tuple[Any, ...]:
@@ -252,9 +253,11 @@ def _card_row(run_key: str, row: CardRow) -> tuple[Any, ...]:
     return tuple(values[name] for name in CARDS.names)
 
 
-def _stage_receipt(planning: Planning, run_key: str, owner: str, receipt: EventReceipt, leaf: Leaf) -> None:
+def _stage_receipt(
+    planning: Planning, run_key: str, owner: str, receipt: EventReceipt, recorded_at: int, leaf: Leaf
+) -> None:
     hashed = event_hash(owner, receipt.key)
-    told = (receipt.revision, hashed, owner, receipt.key, receipt.fingerprint, card_ids(receipt))
+    told = (receipt.revision, hashed, owner, receipt.key, receipt.fingerprint, card_ids(receipt), recorded_at)
     planning.own.insert("events", (run_key, *told, leaf.number, leaf.hash))
     planning.own.name(run_key, "events", hashed, receipt)
 

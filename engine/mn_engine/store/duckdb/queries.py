@@ -112,6 +112,13 @@ def find_event(cursor: duckdb.DuckDBPyConnection, run_key: str, owner: str, key:
     return EventReceipt(key=key, revision=revision, replayed=False, fingerprint=fingerprint, cards=cards)
 
 
+def find_revision_at(cursor: duckdb.DuckDBPyConnection, run_key: str, time: int) -> int:
+    """The newest revision that was recorded by a time; 0 where none was."""
+    sql = "SELECT coalesce(max(revision), 0) FROM events WHERE run_key = ? AND recorded_at > 0 AND recorded_at <= ?"
+    ((revision,),) = rows(cursor, sql, [run_key, time])
+    return int(revision)
+
+
 def check_bulk_meta(cursor: duckdb.DuckDBPyConnection, owner: str, cards: pa.Table) -> None:
     """Raises InvalidInput where a row's meta is not of its card, or tells of relations."""
     cursor.register("bulk", cards)

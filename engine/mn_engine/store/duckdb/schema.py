@@ -46,6 +46,7 @@ EVENTS: Final = pa.schema(
         ("key", pa.string()),
         ("fingerprint", pa.string()),
         ("cards", pa.string()),
+        ("recorded_at", pa.int64()),  # microseconds; 0 where it is not known
         *_LEAF,
     ]
 )
@@ -127,7 +128,7 @@ _LEAF_COLUMNS: Final = ("leaf", "leaf_hash")
 ADDED: Final = {
     3: {
         "heads": ("frontier", "row_sha256"),
-        "events": _LEAF_COLUMNS,
+        "events": ("recorded_at", *_LEAF_COLUMNS),
         "artifacts": _LEAF_COLUMNS,
         "cards": (*_FACT_COLUMNS, *_LEAF_COLUMNS),
         "endings": _LEAF_COLUMNS,

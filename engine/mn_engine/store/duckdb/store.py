@@ -264,7 +264,11 @@ class DuckDBStore:
             )
         )
 
-    # Integrity.
+    # Times and integrity.
+
+    def revision_at(self, run_key: str, time: int) -> int:
+        self.run(run_key).check_readable()
+        return self._ask(lambda cursor: queries.find_revision_at(cursor, run_key, time))
 
     def roots(self, run_key: str) -> list[RootAt]:
         self.run(run_key)
