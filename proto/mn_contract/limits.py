@@ -106,6 +106,11 @@ EXPAND_MAX: Final = 20
 """Neighbours that one expansion answers."""
 ENTITY_MEMORIES_MAX: Final = 5
 """Memories that an expansion answers of each entity."""
+FACTS_PAGE_MAX: Final = 200
+"""Facts and episodes that one answer tells."""
+FACTS_WEIGHED_MAX: Final = 400
+"""Ranked facts and episodes that a context is chosen from."""
+HOPS_MAX: Final = 3
 
 # Invocations.
 RESPONSE_BYTES_MAX: Final = 4 * MIB

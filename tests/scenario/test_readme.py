@@ -20,7 +20,7 @@ from mn_engine.config import profiles, serve_config
 from mn_engine.faces.embedded import EmbeddedFace
 from mn_engine.faces.gate import Gate
 from mn_engine.store.memory import MemoryStore
-from mn_engine.wire.tools import TOOLS
+from mn_engine.wire.table import TOOLS
 from mn_sdk.context_session import ContextPolicy
 from mn_sdk.demo.stand_in import MODEL, StandIn
 from tests.scenario.session.upstream import Upstream, completion

@@ -23,7 +23,7 @@ from mn_engine.faces.gate import Gate
 from mn_engine.faces.grpc import GrpcServer
 from mn_engine.service.engine import Engine
 from mn_engine.store.memory import MemoryStore
-from mn_engine.wire.tools import TOOLS
+from mn_engine.wire.table import TOOLS
 from mn_sdk.scope import SessionScope
 
 SOURCES = Path(__file__).parent / "typescript"

@@ -18,7 +18,6 @@ Other facts, however alike, have nothing to do with it.
 
 from __future__ import annotations
 
-import unicodedata
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -64,6 +63,12 @@ class Fact:
         """64 bits that stand for the same with its object, which counts to the letter."""
         return hash64("\0".join((*map(same, (self.subject, self.predicate, self.qualifier)), self.object.strip())))
 
+    @property
+    def statement(self) -> str:
+        """It in words."""
+        place = f" ({self.qualifier})" if self.qualifier else ""
+        return f"{self.subject} {self.predicate}{place} {self.object}"
+
     def as_json(self) -> list[Any]:
         """[subject, predicate, object, qualifier, singular]."""
         return [self.subject, self.predicate, self.object, self.qualifier, self.singular]
@@ -76,8 +81,8 @@ class Fact:
 
 
 def same(label: str) -> str:
-    """A label as labels are compared: outer spaces, case and ways of writing an accent do not matter."""
-    return unicodedata.normalize("NFC", label).strip().casefold()
+    """A label as labels are compared: case and outer spaces do not matter."""
+    return label.strip().casefold()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +157,33 @@ def successor(said: Sequence[Said], spans: Sequence[Span], fact: int) -> int | N
         return next((span.fact for span in spans if span.since <= said[fact].since < span.until), None)
     end = max(span.until for span in own)
     return next((span.fact for span in spans if span.since >= end and said[span.fact].singular), None)
+
+
+def contradictions(said: Sequence[Said], sources: Sequence[frozenset[Hashable]]) -> list[tuple[int, int]]:
+    """Pairs of singular facts of one place that say otherwise of one time, from sources that have nothing in common;
+    each pair in the order in which it was recorded.
+
+    A fact speaks of the time that it gives. One that gives no end speaks up to the next beginning: that something else
+    came to hold later is no contradiction, but what time brings.
+    """
+    last = {(one.triple, one.since): number for number, one in enumerate(said)}
+    facts = [number for number, one in enumerate(said) if one.singular and last[one.triple, one.since] == number]
+    begins = sorted({said[number].since for number in facts})
+
+    def ends(one: Said) -> int:
+        if one.until != FOREVER:
+            return one.until
+        at = bisect_right(begins, one.since)
+        return begins[at] if at < len(begins) else FOREVER
+
+    return [
+        (one, other)
+        for place, one in enumerate(facts)
+        for other in facts[place + 1 :]
+        if said[one].triple != said[other].triple
+        and max(said[one].since, said[other].since) < min(ends(said[one]), ends(said[other]))
+        and not sources[one] & sources[other]
+    ]
 
 
 def _insert(spans: list[Span], span: Span) -> None:

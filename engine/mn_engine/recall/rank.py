@@ -167,11 +167,13 @@ def rank(
     *,
     held: NDArray[np.int64] | None = None,
     preferences: bool = True,
+    hops: int = 1,
     trace: Trace | None = None,
 ) -> Ranking:
     """Every relevant card that `view` shows, of the decision's kinds.
 
     With `preferences`, those that apply are relevant whatever their words: a decision wants them, a search does not.
+    Labels are followed so many `hops` from what is found.
 
     `held` are places of cards that are in the packet whatever they score; None: those that the record demands. `trace`
     is told of each stage.
@@ -196,7 +198,7 @@ def rank(
             trace.note("meaning", scores)
         scores = _heard(view, scores, found_by)
         trace.note("neighbours", scores)
-        _score_links(view, np.union1d(held, wanted), scores, found_by)
+        _score_links(view, np.union1d(held, wanted), scores, found_by, hops)
         trace.note("links", scores)
         _score_named(view, decision.focus, scores)
         trace.note("names", scores)
@@ -328,7 +330,9 @@ def _pooled(scores: NDArray[np.int64], numbers: NDArray[np.int32]) -> NDArray[np
     return np.repeat(total // _THREAD_BEST, np.diff(starts, append=len(scores)))
 
 
-def _score_links(view: View, held: NDArray[np.int64], scores: NDArray[np.int64], found_by: NDArray[np.uint16]) -> None:
+def _score_links(
+    view: View, held: NDArray[np.int64], scores: NDArray[np.int64], found_by: NDArray[np.uint16], hops: int
+) -> None:
     """Lifts what is joined to a card to a share of that card's score: what contradicts it above all, what contradicts
     that, and so on (invariant 3). Whoever contradicts what is `held` contradicts something of full score."""
     own = scores.copy()
@@ -346,14 +350,30 @@ def _score_links(view: View, held: NDArray[np.int64], scores: NDArray[np.int64],
         lifted = np.setdiff1d(others, held)
         _lift(scores, found_by, lifted, worth[lifted])
     if view.index.labelled:
+        _score_sharing(view, own, scores, found_by, hops)
+
+
+def _score_sharing(
+    view: View, own: NDArray[np.int64], scores: NDArray[np.int64], found_by: NDArray[np.uint16], hops: int
+) -> None:
+    """Lifts what shares a label with the best cards, and with several hops what shares one with the best of those."""
+    followed: set[int] = set()
+    for _ in range(hops):
         found = np.flatnonzero(own != 0)
         best = ~smallest(~(own[found] << CARD_BITS | found), _LABELS_FROM) & ((1 << CARD_BITS) - 1)
         labels: dict[int, int] = {}  # each with the best score that it stands beside, which comes first
         for place in best.tolist():
             for label in view.index.labels_of(place):
-                labels.setdefault(label, int(own[place]))
+                if label not in followed:
+                    labels.setdefault(label, int(own[place]))
+        followed |= labels.keys()
+        reached = np.zeros(view.count, np.int64)
         for label, places in view.sharing(list(labels), most=_LABEL_CARDS_MAX).items():
-            _lift(scores, found_by, places, np.full(len(places), labels[label] * _LABEL_SHARE >> 10))
+            worth = np.full(len(places), labels[label] * _LABEL_SHARE >> 10)
+            _lift(scores, found_by, places, worth)
+            np.maximum.at(reached, places, worth)
+        reached[own != 0] = 0
+        own = reached
 
 
 def _lift(

@@ -36,7 +36,7 @@ class Timelines:
         order = np.argsort(places, kind="stable")
         self._cards, self._triples, self._singular = cards[order], triples[order], singular[order]
         self._since, self._until = since[order], np.where(until[order] == NO_END, FOREVER, until[order])
-        grouped = places[order]
+        self._grouped = grouped = places[order]
         self._starts = np.flatnonzero(np.append(True, grouped[1:] != grouped[:-1])) if len(cards) else _NONE
         """Where each place begins."""
         self._ends = np.append(self._starts[1:], len(cards))
@@ -66,6 +66,29 @@ class Timelines:
         said, spans = self._timeline(start)
         after = successor(said, spans, row - start)
         return None if after is None else int(self._cards[start + after])
+
+    def places(self) -> Iterator[tuple[list[int], list[Said]]]:
+        """The cards and facts of each place that has several, in the order in which they were recorded."""
+        for start, end in zip(self._starts.tolist(), self._ends.tolist(), strict=True):
+            if end - start > 1:
+                yield self._cards[start:end].tolist(), self._said(start)
+
+    def said(self, place: int) -> list[int]:
+        """The cards of the facts of a place, by its hash."""
+        cards: list[int] = self._cards[self._grouped == np.uint64(place)].tolist()
+        return cards
+
+    def triple(self, card: int) -> int:
+        """The hash of a card's triple; the card must be here."""
+        return int(self._triples[np.flatnonzero(self._cards == card)[0]])
+
+    def beside(self, card: int) -> tuple[list[int], list[Said]]:
+        """The cards and facts of a card's place; empty where it is not here."""
+        start, row = self._found(card)
+        if row is None:
+            return [], []
+        said = self._said(start)
+        return self._cards[start : start + len(said)].tolist(), said
 
     @cached_property
     def _worked_out(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -121,10 +144,13 @@ class Timelines:
 
     def _timeline(self, start: int) -> tuple[list[Said], list[Span]]:
         """The facts of the place that begins in a row, and when they hold."""
+        said = self._said(start)
+        return said, timeline(said)
+
+    def _said(self, start: int) -> list[Said]:
         rows = slice(start, int(self._ends[np.searchsorted(self._starts, start)]))
         columns = (self._triples[rows], self._since[rows], self._until[rows], self._singular[rows])
-        said = [Said(*one) for one in zip(*(column.tolist() for column in columns), strict=True)]
-        return said, timeline(said)
+        return [Said(*one) for one in zip(*(column.tolist() for column in columns), strict=True)]
 
     def _found(self, card: int) -> tuple[int, int | None]:
         """The first row of a card's place, and its own."""

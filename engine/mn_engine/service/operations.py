@@ -11,7 +11,8 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final
 
-from mn_engine.service import artifacts, compile, explain, invocations, notes, packs, queries, record, runs
+from mn_engine.service import artifacts, compile, explain, integrity, invocations, notes, packs, queries, record, runs
+from mn_engine.service.graph import bundle, context, read, write
 
 
 class Shape(Enum):
@@ -83,5 +84,14 @@ OPERATIONS: Final[Mapping[str, Operation]] = MappingProxyType(
         "Fetch": Operation(run=queries.fetch, service=MEMORY),
         "RememberThis": Operation(run=notes.remember_this, service=MEMORY),
         "ProposeMemory": Operation(run=notes.propose_memory, service=MEMORY),
+        "RecordEpisode": Operation(run=write.record_episode, service=MEMORY),
+        "UpsertFact": Operation(run=write.upsert_fact, service=MEMORY),
+        "CompileContext": Operation(run=context.compile_context, service=MEMORY),
+        "QueryEntity": Operation(run=read.query_entity, service=MEMORY),
+        "TimeTravel": Operation(run=read.time_travel, service=MEMORY),
+        "VerifyIntegrity": Operation(run=integrity.verify_integrity, service=MEMORY),
+        "ListContradictions": Operation(run=read.list_contradictions, service=MEMORY),
+        "ProposeFacts": Operation(run=read.propose_facts, service=MEMORY),
+        "ExportBundle": Operation(run=bundle.export_bundle, service=MEMORY),
     }
 )

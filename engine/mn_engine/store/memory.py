@@ -60,6 +60,7 @@ class _RunRows:
     attempts: dict[tuple[str, str], dict[int, Attempt]] = field(default_factory=dict)
     sessions: dict[tuple[str, str], str] = field(default_factory=dict)
     leaves: list[StoredLeaf] = field(default_factory=list)
+    card_leaves: dict[int, int] = field(default_factory=dict)
     recorded: list[tuple[int, int]] = field(default_factory=list)
     """(revision, when) of each event."""
     roots: list[RootAt] = field(default_factory=list)
@@ -216,6 +217,12 @@ class MemoryStore:
     def leaves(self, run_key: str, *, first: int, count: int) -> list[StoredLeaf]:
         return self._readable(run_key).leaves[first : first + count]
 
+    def card_leaves(self, run_key: str, ordinals: Sequence[int]) -> dict[int, StoredLeaf]:
+        rows = self._readable(run_key)
+        if not rows.cards.keys() >= set(ordinals):
+            raise NotFound("there is no such card in this run")
+        return {ordinal: rows.leaves[rows.card_leaves[ordinal]] for ordinal in ordinals}
+
     def strays(self, run_key: str) -> list[str]:
         self._rows(run_key)
         return []
@@ -267,6 +274,7 @@ class MemoryStore:
                 self._keep(rows, artifact.handle, artifact.data)
             for row in one.cards:
                 rows.cards[row.ordinal] = row.prepared
+                rows.card_leaves[row.ordinal] = row.leaf.number
                 rows.ordinals[row.prepared.card.key] = row.ordinal
             rows.events[one.event.owner, one.event.key] = one.receipt
             rows.recorded.append((head.revision, one.event.recorded_at))

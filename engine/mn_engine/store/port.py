@@ -250,6 +250,9 @@ class Store(Protocol):
     def leaves(self, run_key: str, *, first: int, count: int) -> list[StoredLeaf]:
         """Those of `count` leaves from number `first` on that are there, as they are stored now."""
 
+    def card_leaves(self, run_key: str, ordinals: Sequence[int]) -> dict[int, StoredLeaf]:
+        """The leaves of cards, by ordinal. Raises NotFound."""
+
     def strays(self, run_key: str) -> list[str]:
         """What is stored of a run that no leaf tells of and that is not what was written, in words; empty where all is
         well."""

@@ -34,7 +34,8 @@ from mn_engine.wire.packets import (
 )
 from mn_engine.wire.runs import decode_state, encode_attempt, encode_run, encode_tombstone
 from mn_engine.wire.scalars import decode_acl, decode_optional_int
-from mn_engine.wire.tools import BY_OPERATION, written
+from mn_engine.wire.table import BY_OPERATION
+from mn_engine.wire.tools import written
 
 Arguments = dict[str, Any]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Final
 
 from jsonschema import Draft202012Validator
@@ -46,7 +45,8 @@ from mn_engine.domain.times import parse_rfc3339
 from mn_engine.wire.smp import envelope, markdown, plain
 
 Arguments = dict[str, Any]
-_REF_BYTES_MAX: Final = 2 * ID_BYTES_MAX + 1
+REF_BYTES_MAX: Final = 2 * ID_BYTES_MAX + 1
+"""`principal:id`."""
 _TITLE_CHARACTERS: Final = 80
 _KINDS: Final = tuple(
     kind.name.lower() for kind in Kind if kind not in (Kind.CONSTRAINT, Kind.OBLIGATION, Kind.SUMMARY)
@@ -99,20 +99,20 @@ def _told(wrong: Any) -> str:
     return message if len(message) <= 200 else f"{message[:80]} ... is not what {wrong.validator!r} allows"
 
 
-def _text(description: str, bytes_max: int, *, least: int = 0) -> dict[str, Any]:
+def text(description: str, bytes_max: int, *, least: int = 0) -> dict[str, Any]:
     return {"type": "string", "description": description, "minLength": least, "maxLength": bytes_max}
 
 
-def _texts(description: str, most: int, bytes_max: int) -> dict[str, Any]:
+def texts(description: str, most: int, bytes_max: int) -> dict[str, Any]:
     items = {"type": "string", "minLength": 1, "maxLength": bytes_max}
     return {"type": "array", "description": description, "items": items, "maxItems": most}
 
 
-def _share(description: str) -> dict[str, Any]:
+def share(description: str) -> dict[str, Any]:
     return {"type": "number", "description": description, "minimum": 0, "maximum": 1}
 
 
-def _time(description: str) -> dict[str, Any]:
+def time(description: str) -> dict[str, Any]:
     return {"type": "string", "description": description, "format": "date-time", "maxLength": 64}
 
 
@@ -133,7 +133,7 @@ def _decode_context(arguments: Arguments) -> Arguments:
             claims=tuple(arguments.get("claims", ())),
             entities=tuple(arguments.get("entities", ())),
             required=tuple(arguments.get("required", ())),
-            as_of=_micros(arguments, "as_of"),
+            as_of=micros(arguments, "as_of"),
         ),
         model=arguments.get("model", ""),
         budget_tokens=arguments.get("token_budget"),
@@ -163,7 +163,7 @@ def _decode_query(arguments: Arguments) -> Arguments:
         find=arguments.get("find", ""),
         layers=tuple(arguments.get("layers", ())),
         entities=tuple(arguments.get("entities", ())),
-        as_of=_micros(arguments, "as_of"),
+        as_of=micros(arguments, "as_of"),
         valid_only=arguments.get("valid_only", True),
         min_relevance=arguments.get("min_relevance"),
         min_trust=arguments.get("min_trust"),
@@ -195,7 +195,7 @@ def _decode_note(arguments: Arguments) -> Arguments:
         entities=tuple(arguments.get("entities", ())),
         source_url=arguments.get("source_url", ""),
         confidence=arguments.get("confidence"),
-        occurred_at=_micros(arguments, "occurred_at"),
+        occurred_at=micros(arguments, "occurred_at"),
         relations=tuple(relations),
     )
     return {"memory": memory, "key": arguments.get("key", "")}
@@ -229,26 +229,26 @@ def _result(item: PackItem, scope: Scope) -> dict[str, Any]:
     return {"id": ref, "title": title, "url": document["source_url"] or f"urn:membrane:memory:{ref}"}
 
 
-def _micros(arguments: Arguments, name: str) -> int | None:
+def micros(arguments: Arguments, name: str) -> int | None:
     value = arguments.get(name)
     return None if value is None else parse_rfc3339(value, name)
 
 
 _NOTE: Final[Mapping[str, Any]] = {
-    "text": _text("What is to be remembered.", CARD_TEXT_BYTES_MAX, least=1),
-    "topics": _texts("What it is about.", CARD_LIST_MAX, LABEL_BYTES_MAX),
-    "entities": _texts("Whom and what it names.", CARD_LIST_MAX, LABEL_BYTES_MAX),
-    "source_url": _text("Where it comes from.", SOURCE_URL_BYTES_MAX),
-    "confidence": _share("How far it can be trusted."),
-    "occurred_at": _time("When it was true or seen (RFC 3339, with a zone)."),
-    "contradicts": _texts("Memories that it says otherwise than.", CARD_LIST_MAX, _REF_BYTES_MAX),
-    "key": _text("Name of this write: the same again changes nothing.", ID_BYTES_MAX),
+    "text": text("What is to be remembered.", CARD_TEXT_BYTES_MAX, least=1),
+    "topics": texts("What it is about.", CARD_LIST_MAX, LABEL_BYTES_MAX),
+    "entities": texts("Whom and what it names.", CARD_LIST_MAX, LABEL_BYTES_MAX),
+    "source_url": text("Where it comes from.", SOURCE_URL_BYTES_MAX),
+    "confidence": share("How far it can be trusted."),
+    "occurred_at": time("When it was true or seen (RFC 3339, with a zone)."),
+    "contradicts": texts("Memories that it says otherwise than.", CARD_LIST_MAX, REF_BYTES_MAX),
+    "key": text("Name of this write: the same again changes nothing.", ID_BYTES_MAX),
 }
 
 _RESULT: Final = {"id": {"type": "string"}, "title": {"type": "string"}, "url": {"type": "string"}}
 
 
-def _answers(properties: Mapping[str, Any]) -> dict[str, Any]:
+def answers(properties: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": dict(properties),
@@ -257,7 +257,7 @@ def _answers(properties: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-_NOTED: Final = _answers(
+_NOTED: Final = answers(
     {
         "ref": {"type": "string"},
         "revision": {"type": "integer"},
@@ -266,7 +266,7 @@ _NOTED: Final = _answers(
     }
 )
 
-_TOOLS: Final = (
+PACK_TOOLS: Final = (
     Tool(
         name="get_context",
         operation="GetContext",
@@ -274,29 +274,29 @@ _TOOLS: Final = (
         description="The memories that matter for a task, as many as fit a model's budget, in an envelope that says how"
         " to read it. With a session_id it says what changed since the last call of that session.",
         properties={
-            "task": _text("What is to be done or answered.", FOCUS_BYTES_MAX),
+            "task": text("What is to be done or answered.", FOCUS_BYTES_MAX),
             "format": {
                 "enum": [one.value for one in Format],
                 "description": "How the pack is written; smp by default.",
             },
-            "model": _text("The model or surface that reads it, such as claude, gpt-4o or cursor.", MODEL_BYTES_MAX),
+            "model": text("The model or surface that reads it, such as claude, gpt-4o or cursor.", MODEL_BYTES_MAX),
             "token_budget": {
                 "type": "integer",
                 "minimum": 1,
                 "maximum": PACKET_BUDGET_TOKENS_MAX,
                 "description": f"Tokens it may take, within {PACK_BUDGET_TOKENS_MIN} and the model profile's budget.",
             },
-            "session_id": _text("The conversation whose working set goes on.", ID_BYTES_MAX),
+            "session_id": text("The conversation whose working set goes on.", ID_BYTES_MAX),
             "items": {"enum": ["all", "new"], "description": "new: content only of what the session does not have."},
             "pin": {"type": "boolean", "description": "Keep the pack under a handle."},
-            "pinned": _text(f"Read the pack that was kept under this handle ({PIN_PREFIX}...).", ID_BYTES_MAX),
-            "topics": _texts("Topics of the task.", DECISION_LIST_MAX, LABEL_BYTES_MAX),
-            "claims": _texts("Claims that the task weighs.", DECISION_LIST_MAX, CLAIM_BYTES_MAX),
-            "entities": _texts("Whom and what the task is about.", DECISION_LIST_MAX, LABEL_BYTES_MAX),
-            "required": _texts("Memories that must be there, whole.", REQUIRED_NAMED_MAX, _REF_BYTES_MAX),
-            "as_of": _time("What held at this time (RFC 3339, with a zone)."),
-            "counter_share": _share("The part of the budget that opposing memories are offered first."),
-            "cursor": _text("The next page of an earlier pack.", CURSOR_BYTES_MAX),
+            "pinned": text(f"Read the pack that was kept under this handle ({PIN_PREFIX}...).", ID_BYTES_MAX),
+            "topics": texts("Topics of the task.", DECISION_LIST_MAX, LABEL_BYTES_MAX),
+            "claims": texts("Claims that the task weighs.", DECISION_LIST_MAX, CLAIM_BYTES_MAX),
+            "entities": texts("Whom and what the task is about.", DECISION_LIST_MAX, LABEL_BYTES_MAX),
+            "required": texts("Memories that must be there, whole.", REQUIRED_NAMED_MAX, REF_BYTES_MAX),
+            "as_of": time("What held at this time (RFC 3339, with a zone)."),
+            "counter_share": share("The part of the budget that opposing memories are offered first."),
+            "cursor": text("The next page of an earlier pack.", CURSOR_BYTES_MAX),
         },
         decode=_decode_context,
         encode=_encode_context,
@@ -308,36 +308,36 @@ _TOOLS: Final = (
         description="Ask (a pack, as rows) or find (a ranking), narrowed by layer, entity, time, relevance and trust."
         " Filters only take away. With a cursor alone: the next page.",
         properties={
-            "ask": _text("A task.", QUERY_TEXT_BYTES_MAX),
-            "find": _text("Words to look for.", QUERY_TEXT_BYTES_MAX),
+            "ask": text("A task.", QUERY_TEXT_BYTES_MAX),
+            "find": text("Words to look for.", QUERY_TEXT_BYTES_MAX),
             "layers": {
                 "type": "array",
                 "items": {"enum": list(MQL_LAYERS)},
                 "maxItems": len(MQL_LAYERS),
                 "description": "Keep only these layers.",
             },
-            "entities": _texts("Keep only what mentions one of these.", QUERY_ENTITIES_MAX, LABEL_BYTES_MAX),
-            "as_of": _time("Keep only what held at this time (RFC 3339, with a zone)."),
+            "entities": texts("Keep only what mentions one of these.", QUERY_ENTITIES_MAX, LABEL_BYTES_MAX),
+            "as_of": time("Keep only what held at this time (RFC 3339, with a zone)."),
             "valid_only": {"type": "boolean", "description": "Drop what no longer holds; true by default."},
-            "min_relevance": _share("Keep only what is at least so relevant."),
-            "min_trust": _share("Keep only what is trusted at least so far."),
+            "min_relevance": share("Keep only what is at least so relevant."),
+            "min_trust": share("Keep only what is trusted at least so far."),
             "budget_tokens": {
                 "type": "integer",
                 "minimum": PACK_BUDGET_TOKENS_MIN,
                 "maximum": PACK_BUDGET_TOKENS_DEFAULT,
                 "description": "For ask: tokens that the pack may take.",
             },
-            "model": _text("For ask: who reads it.", MODEL_BYTES_MAX),
+            "model": text("For ask: who reads it.", MODEL_BYTES_MAX),
             "expand": {
                 "enum": [one.value for one in Direction],
                 "description": "Suggest this step on from the first row.",
             },
             "k": {"type": "integer", "minimum": 1, "maximum": QUERY_PAGE_MAX, "description": "Rows of a page."},
-            "cursor": _text("The next page of an earlier answer.", CURSOR_BYTES_MAX),
+            "cursor": text("The next page of an earlier answer.", CURSOR_BYTES_MAX),
         },
         decode=_decode_query,
         encode=lambda answer, scope: answer.document(scope.principal),
-        answers=_answers(
+        answers=answers(
             {
                 "items": {"type": "array", "items": MEMORY_OBJECT_SCHEMA},
                 "narrowed_from": {"type": "integer", "minimum": 0},
@@ -355,9 +355,9 @@ _TOOLS: Final = (
         description="One step on from a ref: the whole memory (document), what it is joined to (neighbors), or the next"
         " page of a query (more, with its cursor). Empty where there is nothing.",
         properties={
-            "ref": _text("A ref from an item, or a query's cursor.", CURSOR_BYTES_MAX),
+            "ref": text("A ref from an item, or a query's cursor.", CURSOR_BYTES_MAX),
             "direction": {"enum": [one.value for one in Direction], "description": "document by default."},
-            "cursor": _text("For more: a query's cursor.", CURSOR_BYTES_MAX),
+            "cursor": text("For more: a query's cursor.", CURSOR_BYTES_MAX),
         },
         decode=_decode_expand,
         encode=lambda answer, _: answer,
@@ -367,22 +367,22 @@ _TOOLS: Final = (
         operation="Search",
         title="Search memories",
         description="Memories that match some words, as results with id, title and url.",
-        properties={"query": _text("The words.", QUERY_TEXT_BYTES_MAX, least=1)},
+        properties={"query": text("The words.", QUERY_TEXT_BYTES_MAX, least=1)},
         required=("query",),
         decode=lambda arguments: {"query": arguments["query"]},
         encode=_encode_search,
-        answers=_answers({"results": {"type": "array", "items": _answers(_RESULT)}}),
+        answers=answers({"results": {"type": "array", "items": answers(_RESULT)}}),
     ),
     Tool(
         name="fetch",
         operation="Fetch",
         title="Fetch a memory",
         description="One memory, whole, by the id that search gave.",
-        properties={"id": _text("The id.", _REF_BYTES_MAX, least=1)},
+        properties={"id": text("The id.", REF_BYTES_MAX, least=1)},
         required=("id",),
         decode=lambda arguments: {"ref": arguments["id"]},
         encode=_encode_fetch,
-        answers=_answers({**_RESULT, "text": {"type": "string"}, "metadata": {"type": "object"}}),
+        answers=answers({**_RESULT, "text": {"type": "string"}, "metadata": {"type": "object"}}),
     ),
     Tool(
         name="remember_this",
@@ -392,7 +392,7 @@ _TOOLS: Final = (
         properties={
             **_NOTE,
             "kind": {"enum": list(_KINDS), "description": "What it is; fact by default."},
-            "supersedes": _texts("Memories of your own that it takes the place of.", CARD_LIST_MAX, _REF_BYTES_MAX),
+            "supersedes": texts("Memories of your own that it takes the place of.", CARD_LIST_MAX, REF_BYTES_MAX),
         },
         required=("text",),
         decode=_decode_note,
@@ -413,17 +413,6 @@ _TOOLS: Final = (
         writes=True,
     ),
 )
-
-TOOLS: Final[Mapping[str, Tool]] = MappingProxyType({tool.name: tool for tool in _TOOLS})
-BY_OPERATION: Final[Mapping[str, Tool]] = MappingProxyType({tool.operation: tool for tool in _TOOLS})
-
-
-def tool_named(name: Any) -> Tool:
-    """The tool of a name. Raises InvalidInput."""
-    tool = TOOLS.get(name) if isinstance(name, str) else None
-    if tool is None:
-        raise InvalidInput(f"there is no tool {str(name)[:ID_BYTES_MAX]!r}; there are {', '.join(TOOLS)}", field="name")
-    return tool
 
 
 def written(answer: Any) -> bytes:

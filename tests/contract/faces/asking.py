@@ -31,7 +31,7 @@ from mn_engine.faces.workers import Workers
 from mn_engine.service.engine import Engine
 from mn_engine.service.operations import OPERATIONS
 from mn_engine.wire.codecs import CODECS
-from mn_engine.wire.tools import TOOLS
+from mn_engine.wire.table import TOOLS
 from mn_sdk.scope import SessionScope
 
 WAIT = 30.0

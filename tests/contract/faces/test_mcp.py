@@ -29,7 +29,7 @@ from mn_engine.faces.mcp import mcp_server
 from mn_engine.faces.workers import Workers
 from mn_engine.service.engine import Engine
 from mn_engine.store.memory import MemoryStore
-from mn_engine.wire.tools import TOOLS
+from mn_engine.wire.table import TOOLS
 from tests.contract.faces.asking import (
     WAIT,
     ServingHttp,

@@ -29,7 +29,8 @@ from mn_engine.faces.http.openapi import openapi
 from mn_engine.faces.http.query import query_arguments
 from mn_engine.faces.http.requests import admitted, json_body, unless_gone
 from mn_engine.service.engine import Call, Engine
-from mn_engine.wire.tools import BY_OPERATION, Tool, read_arguments, tool_named, written
+from mn_engine.wire.table import BY_OPERATION, tool_named
+from mn_engine.wire.tools import Tool, read_arguments, written
 
 _GONE: Final = 499
 """What is answered to nobody."""

@@ -11,7 +11,8 @@ from mn_contract.smp import ENVELOPE_SCHEMA
 from mn_engine.faces.gate import JOB, PRINCIPAL, ROLES, RUN, TIMEOUT_MS
 from mn_engine.faces.http.answers import JSON, PROBLEM
 from mn_engine.wire.problems import PROBLEM_SCHEMA
-from mn_engine.wire.tools import BY_OPERATION, TOOLS, Tool
+from mn_engine.wire.table import BY_OPERATION, TOOLS
+from mn_engine.wire.tools import Tool
 
 Document = dict[str, Any]
 

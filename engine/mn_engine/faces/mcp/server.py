@@ -20,7 +20,8 @@ from mn_engine.domain.failures import place_of
 from mn_engine.faces.asking import Asking
 from mn_engine.wire.errors import INTERNAL_MESSAGE
 from mn_engine.wire.problems import rpc_error_of
-from mn_engine.wire.tools import TOOLS, Tool, tool_named, written
+from mn_engine.wire.table import TOOLS, tool_named
+from mn_engine.wire.tools import Tool, written
 
 _log = logging.getLogger("mn_engine.mcp")
 Answer = Callable[[Asking, Tool, Any], Awaitable[Any]]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import duckdb
 
-from mn_contract.errors import ContextError, SourceMismatch
+from mn_contract.errors import ContextError, NotFound, SourceMismatch
 from mn_engine.domain.access import OPEN, Acl
 from mn_engine.domain.artifacts import Artifact
 from mn_engine.domain.cards import CardKey
@@ -70,6 +70,18 @@ def find_leaves(
             kind = table.removesuffix("s")
             found.append(StoredLeaf(number, kind, _name(kind, values), record, bytes(hashed or b""), wrong))
     return sorted(found, key=lambda leaf: leaf.number)
+
+
+def find_card_leaves(cursor: duckdb.DuckDBPyConnection, run_key: str, ordinals: Sequence[int]) -> dict[int, int]:
+    """The leaves' numbers of cards, by ordinal. Raises NotFound."""
+    asked = rows(
+        cursor,
+        "SELECT ordinal, leaf FROM cards WHERE run_key = ? AND list_contains(?, ordinal)",
+        [run_key, list(ordinals)],
+    )
+    if len(asked) != len(set(ordinals)):
+        raise NotFound("there is no such card in this run")
+    return dict(asked)
 
 
 def find_strays(cursor: duckdb.DuckDBPyConnection, run_key: str, size: int) -> Iterator[str]:

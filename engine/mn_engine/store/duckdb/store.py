@@ -286,6 +286,11 @@ class DuckDBStore:
 
         return self._ask(lambda cursor: audit.find_leaves(cursor, run_key, first, count, check_file))
 
+    def card_leaves(self, run_key: str, ordinals: Sequence[int]) -> dict[int, StoredLeaf]:
+        self.run(run_key).check_readable()
+        numbers = self._ask(lambda cursor: audit.find_card_leaves(cursor, run_key, ordinals))
+        return {ordinal: self.leaves(run_key, first=number, count=1)[0] for ordinal, number in numbers.items()}
+
     def strays(self, run_key: str) -> list[str]:
         size = self.run(run_key).frontier.size
         return self._ask(lambda cursor: list(audit.find_strays(cursor, run_key, size)))

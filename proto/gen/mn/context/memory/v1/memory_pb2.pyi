@@ -177,3 +177,157 @@ class ProposeMemoryResponse(_message.Message):
     DOCUMENT_FIELD_NUMBER: _ClassVar[int]
     document: bytes
     def __init__(self, document: _Optional[bytes] = ...) -> None: ...
+
+class RecordEpisodeRequest(_message.Message):
+    __slots__ = ("content", "source", "occurred_at", "entities", "key")
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    OCCURRED_AT_FIELD_NUMBER: _ClassVar[int]
+    ENTITIES_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    content: str
+    source: str
+    occurred_at: _timestamp_pb2.Timestamp
+    entities: _containers.RepeatedScalarFieldContainer[str]
+    key: str
+    def __init__(self, content: _Optional[str] = ..., source: _Optional[str] = ..., occurred_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., entities: _Optional[_Iterable[str]] = ..., key: _Optional[str] = ...) -> None: ...
+
+class RecordEpisodeResponse(_message.Message):
+    __slots__ = ("document",)
+    DOCUMENT_FIELD_NUMBER: _ClassVar[int]
+    document: bytes
+    def __init__(self, document: _Optional[bytes] = ...) -> None: ...
+
+class UpsertFactRequest(_message.Message):
+    __slots__ = ("subject", "predicate", "object", "valid_from", "valid_until", "singular", "qualifier", "source_episode", "source_range", "confidence", "key")
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    PREDICATE_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    VALID_FROM_FIELD_NUMBER: _ClassVar[int]
+    VALID_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    SINGULAR_FIELD_NUMBER: _ClassVar[int]
+    QUALIFIER_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_EPISODE_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_RANGE_FIELD_NUMBER: _ClassVar[int]
+    CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    subject: str
+    predicate: str
+    object: str
+    valid_from: _timestamp_pb2.Timestamp
+    valid_until: _timestamp_pb2.Timestamp
+    singular: bool
+    qualifier: str
+    source_episode: str
+    source_range: _containers.RepeatedScalarFieldContainer[int]
+    confidence: float
+    key: str
+    def __init__(self, subject: _Optional[str] = ..., predicate: _Optional[str] = ..., object: _Optional[str] = ..., valid_from: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., valid_until: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., singular: bool = ..., qualifier: _Optional[str] = ..., source_episode: _Optional[str] = ..., source_range: _Optional[_Iterable[int]] = ..., confidence: _Optional[float] = ..., key: _Optional[str] = ...) -> None: ...
+
+class UpsertFactResponse(_message.Message):
+    __slots__ = ("document",)
+    DOCUMENT_FIELD_NUMBER: _ClassVar[int]
+    document: bytes
+    def __init__(self, document: _Optional[bytes] = ...) -> None: ...
+
+class CompileContextRequest(_message.Message):
+    __slots__ = ("query", "max_tokens", "as_of", "include_superseded", "model")
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_FIELD_NUMBER: _ClassVar[int]
+    INCLUDE_SUPERSEDED_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    query: str
+    max_tokens: int
+    as_of: _timestamp_pb2.Timestamp
+    include_superseded: bool
+    model: str
+    def __init__(self, query: _Optional[str] = ..., max_tokens: _Optional[int] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., include_superseded: bool = ..., model: _Optional[str] = ...) -> None: ...
+
+class CompileContextResponse(_message.Message):
+    __slots__ = ("document",)
+    DOCUMENT_FIELD_NUMBER: _ClassVar[int]
+    document: bytes
+    def __init__(self, document: _Optional[bytes] = ...) -> None: ...
+
+class QueryEntityRequest(_message.Message):
+    __slots__ = ("entity", "hops", "as_of")
+    ENTITY_FIELD_NUMBER: _ClassVar[int]
+    HOPS_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_FIELD_NUMBER: _ClassVar[int]
+    entity: str
+    hops: int
+    as_of: _timestamp_pb2.Timestamp
+    def __init__(self, entity: _Optional[str] = ..., hops: _Optional[int] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class QueryEntityResponse(_message.Message):
+    __slots__ = ("document",)
+    DOCUMENT_FIELD_NUMBER: _ClassVar[int]
+    document: bytes
+    def __init__(self, document: _Optional[bytes] = ...) -> None: ...
+
+class TimeTravelRequest(_message.Message):
+    __slots__ = ("as_of", "recorded_as_of", "subject", "predicate")
+    AS_OF_FIELD_NUMBER: _ClassVar[int]
+    RECORDED_AS_OF_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    PREDICATE_FIELD_NUMBER: _ClassVar[int]
+    as_of: _timestamp_pb2.Timestamp
+    recorded_as_of: str
+    subject: str
+    predicate: str
+    def __init__(self, as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., recorded_as_of: _Optional[str] = ..., subject: _Optional[str] = ..., predicate: _Optional[str] = ...) -> None: ...
+
+class TimeTravelResponse(_message.Message):
+    __slots__ = ("document",)
+    DOCUMENT_FIELD_NUMBER: _ClassVar[int]
+    document: bytes
+    def __init__(self, document: _Optional[bytes] = ...) -> None: ...
+
+class VerifyIntegrityRequest(_message.Message):
+    __slots__ = ("expected_root",)
+    EXPECTED_ROOT_FIELD_NUMBER: _ClassVar[int]
+    expected_root: str
+    def __init__(self, expected_root: _Optional[str] = ...) -> None: ...
+
+class VerifyIntegrityResponse(_message.Message):
+    __slots__ = ("document",)
+    DOCUMENT_FIELD_NUMBER: _ClassVar[int]
+    document: bytes
+    def __init__(self, document: _Optional[bytes] = ...) -> None: ...
+
+class ListContradictionsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListContradictionsResponse(_message.Message):
+    __slots__ = ("document",)
+    DOCUMENT_FIELD_NUMBER: _ClassVar[int]
+    document: bytes
+    def __init__(self, document: _Optional[bytes] = ...) -> None: ...
+
+class ProposeFactsRequest(_message.Message):
+    __slots__ = ("content", "about")
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    ABOUT_FIELD_NUMBER: _ClassVar[int]
+    content: str
+    about: str
+    def __init__(self, content: _Optional[str] = ..., about: _Optional[str] = ...) -> None: ...
+
+class ProposeFactsResponse(_message.Message):
+    __slots__ = ("document",)
+    DOCUMENT_FIELD_NUMBER: _ClassVar[int]
+    document: bytes
+    def __init__(self, document: _Optional[bytes] = ...) -> None: ...
+
+class ExportBundleRequest(_message.Message):
+    __slots__ = ("refs",)
+    REFS_FIELD_NUMBER: _ClassVar[int]
+    refs: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, refs: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ExportBundleResponse(_message.Message):
+    __slots__ = ("document",)
+    DOCUMENT_FIELD_NUMBER: _ClassVar[int]
+    document: bytes
+    def __init__(self, document: _Optional[bytes] = ...) -> None: ...

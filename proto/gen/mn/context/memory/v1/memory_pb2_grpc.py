@@ -71,6 +71,51 @@ class MemoryStub(object):
                 request_serializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ProposeMemoryRequest.SerializeToString,
                 response_deserializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ProposeMemoryResponse.FromString,
                 _registered_method=True)
+        self.RecordEpisode = channel.unary_unary(
+                '/mn.context.memory.v1.Memory/RecordEpisode',
+                request_serializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.RecordEpisodeRequest.SerializeToString,
+                response_deserializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.RecordEpisodeResponse.FromString,
+                _registered_method=True)
+        self.UpsertFact = channel.unary_unary(
+                '/mn.context.memory.v1.Memory/UpsertFact',
+                request_serializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.UpsertFactRequest.SerializeToString,
+                response_deserializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.UpsertFactResponse.FromString,
+                _registered_method=True)
+        self.CompileContext = channel.unary_unary(
+                '/mn.context.memory.v1.Memory/CompileContext',
+                request_serializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.CompileContextRequest.SerializeToString,
+                response_deserializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.CompileContextResponse.FromString,
+                _registered_method=True)
+        self.QueryEntity = channel.unary_unary(
+                '/mn.context.memory.v1.Memory/QueryEntity',
+                request_serializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.QueryEntityRequest.SerializeToString,
+                response_deserializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.QueryEntityResponse.FromString,
+                _registered_method=True)
+        self.TimeTravel = channel.unary_unary(
+                '/mn.context.memory.v1.Memory/TimeTravel',
+                request_serializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.TimeTravelRequest.SerializeToString,
+                response_deserializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.TimeTravelResponse.FromString,
+                _registered_method=True)
+        self.VerifyIntegrity = channel.unary_unary(
+                '/mn.context.memory.v1.Memory/VerifyIntegrity',
+                request_serializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.VerifyIntegrityRequest.SerializeToString,
+                response_deserializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.VerifyIntegrityResponse.FromString,
+                _registered_method=True)
+        self.ListContradictions = channel.unary_unary(
+                '/mn.context.memory.v1.Memory/ListContradictions',
+                request_serializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ListContradictionsRequest.SerializeToString,
+                response_deserializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ListContradictionsResponse.FromString,
+                _registered_method=True)
+        self.ProposeFacts = channel.unary_unary(
+                '/mn.context.memory.v1.Memory/ProposeFacts',
+                request_serializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ProposeFactsRequest.SerializeToString,
+                response_deserializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ProposeFactsResponse.FromString,
+                _registered_method=True)
+        self.ExportBundle = channel.unary_unary(
+                '/mn.context.memory.v1.Memory/ExportBundle',
+                request_serializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ExportBundleRequest.SerializeToString,
+                response_deserializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ExportBundleResponse.FromString,
+                _registered_method=True)
 
 
 class MemoryServicer(object):
@@ -127,6 +172,69 @@ class MemoryServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RecordEpisode(self, request, context):
+        """Records what happened, word for word.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpsertFact(self, request, context):
+        """Records a fact. A singular one takes the place of what was said of its time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CompileContext(self, request, context):
+        """The best facts and episodes for a question, in a budget of tokens.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def QueryEntity(self, request, context):
+        """What is known of an entity, and of those that it has to do with.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def TimeTravel(self, request, context):
+        """What held at a time, as it is known or was known then.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def VerifyIntegrity(self, request, context):
+        """Whether everything that is stored of the run is as it was written.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListContradictions(self, request, context):
+        """Pairs of facts from different sources that say otherwise of one time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ProposeFacts(self, request, context):
+        """What might be facts in a text; nothing is recorded.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ExportBundle(self, request, context):
+        """Facts with what they cite, and proof that the run's record has them.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_MemoryServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -164,6 +272,51 @@ def add_MemoryServicer_to_server(servicer, server):
                     servicer.ProposeMemory,
                     request_deserializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ProposeMemoryRequest.FromString,
                     response_serializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ProposeMemoryResponse.SerializeToString,
+            ),
+            'RecordEpisode': grpc.unary_unary_rpc_method_handler(
+                    servicer.RecordEpisode,
+                    request_deserializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.RecordEpisodeRequest.FromString,
+                    response_serializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.RecordEpisodeResponse.SerializeToString,
+            ),
+            'UpsertFact': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpsertFact,
+                    request_deserializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.UpsertFactRequest.FromString,
+                    response_serializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.UpsertFactResponse.SerializeToString,
+            ),
+            'CompileContext': grpc.unary_unary_rpc_method_handler(
+                    servicer.CompileContext,
+                    request_deserializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.CompileContextRequest.FromString,
+                    response_serializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.CompileContextResponse.SerializeToString,
+            ),
+            'QueryEntity': grpc.unary_unary_rpc_method_handler(
+                    servicer.QueryEntity,
+                    request_deserializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.QueryEntityRequest.FromString,
+                    response_serializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.QueryEntityResponse.SerializeToString,
+            ),
+            'TimeTravel': grpc.unary_unary_rpc_method_handler(
+                    servicer.TimeTravel,
+                    request_deserializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.TimeTravelRequest.FromString,
+                    response_serializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.TimeTravelResponse.SerializeToString,
+            ),
+            'VerifyIntegrity': grpc.unary_unary_rpc_method_handler(
+                    servicer.VerifyIntegrity,
+                    request_deserializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.VerifyIntegrityRequest.FromString,
+                    response_serializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.VerifyIntegrityResponse.SerializeToString,
+            ),
+            'ListContradictions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListContradictions,
+                    request_deserializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ListContradictionsRequest.FromString,
+                    response_serializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ListContradictionsResponse.SerializeToString,
+            ),
+            'ProposeFacts': grpc.unary_unary_rpc_method_handler(
+                    servicer.ProposeFacts,
+                    request_deserializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ProposeFactsRequest.FromString,
+                    response_serializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ProposeFactsResponse.SerializeToString,
+            ),
+            'ExportBundle': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExportBundle,
+                    request_deserializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ExportBundleRequest.FromString,
+                    response_serializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ExportBundleResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -357,6 +510,249 @@ class Memory(object):
             '/mn.context.memory.v1.Memory/ProposeMemory',
             mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ProposeMemoryRequest.SerializeToString,
             mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ProposeMemoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RecordEpisode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mn.context.memory.v1.Memory/RecordEpisode',
+            mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.RecordEpisodeRequest.SerializeToString,
+            mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.RecordEpisodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpsertFact(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mn.context.memory.v1.Memory/UpsertFact',
+            mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.UpsertFactRequest.SerializeToString,
+            mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.UpsertFactResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CompileContext(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mn.context.memory.v1.Memory/CompileContext',
+            mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.CompileContextRequest.SerializeToString,
+            mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.CompileContextResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def QueryEntity(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mn.context.memory.v1.Memory/QueryEntity',
+            mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.QueryEntityRequest.SerializeToString,
+            mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.QueryEntityResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TimeTravel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mn.context.memory.v1.Memory/TimeTravel',
+            mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.TimeTravelRequest.SerializeToString,
+            mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.TimeTravelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def VerifyIntegrity(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mn.context.memory.v1.Memory/VerifyIntegrity',
+            mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.VerifyIntegrityRequest.SerializeToString,
+            mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.VerifyIntegrityResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListContradictions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mn.context.memory.v1.Memory/ListContradictions',
+            mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ListContradictionsRequest.SerializeToString,
+            mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ListContradictionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ProposeFacts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mn.context.memory.v1.Memory/ProposeFacts',
+            mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ProposeFactsRequest.SerializeToString,
+            mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ProposeFactsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExportBundle(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mn.context.memory.v1.Memory/ExportBundle',
+            mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ExportBundleRequest.SerializeToString,
+            mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ExportBundleResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,0 +1,144 @@
+"""The best facts and episodes for a question, in a budget of real tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import starmap
+from typing import Any, Final
+
+import numpy as np
+
+from mn_contract.errors import InvalidInput
+from mn_contract.limits import DIVERSITY_WINDOW, FACTS_WEIGHED_MAX
+from mn_contract.smp import item_text
+from mn_engine.domain.facts import FOREVER
+from mn_engine.domain.known import KnownFact
+from mn_engine.domain.packets import Decision
+from mn_engine.domain.packs import PackItem
+from mn_engine.domain.scope import Scope
+from mn_engine.domain.times import format_rfc3339
+from mn_engine.recall.analysis import analyse_query
+from mn_engine.recall.rank import rank, retrievers
+from mn_engine.recall.view import View
+from mn_engine.select.cmp.profiles import resolve_profile
+from mn_engine.select.order import Order
+from mn_engine.service.compile import load, why_of
+from mn_engine.service.counting import counter_of
+from mn_engine.service.engine import Call, Engine
+from mn_engine.service.graph.read import known_facts, when
+from mn_engine.service.seen import see
+
+_COUNTED_AS: Final = "gpt-4o"
+"""Its tokenizer, o200k_base, counts where no model is named."""
+_HOPS: Final = 2
+_MIDNIGHT: Final = "T00:00:00Z"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """Facts and episodes for a question, in `used` tokens of text by `counter`, which are never above `budget`; `refs`
+    are in the order of the text, `left` says how many more are relevant."""
+
+    text: str
+    refs: tuple[str, ...]
+    facts: tuple[KnownFact, ...]
+    episodes: tuple[PackItem, ...]
+    used: int
+    budget: int
+    counter: str
+    left: int
+    revision: int
+    root: str
+    as_of: int | None
+
+
+def compile_context(
+    engine: Engine,
+    scope: Scope,
+    call: Call,
+    *,
+    query: str,
+    max_tokens: int,
+    as_of: int | None,
+    include_superseded: bool,
+    model: str,
+) -> Context:
+    """The facts and episodes that matter most for a question, as text of at most `max_tokens`; what held at `as_of`
+    (now). With `include_superseded` also what holds no more."""
+    if not query.strip():
+        raise InvalidInput("query says nothing", field="query")
+    time, revision = when(engine, scope, call, as_of, None, None)
+    at = None if include_superseded and as_of is None else time
+    view = engine.indexes.view(scope, revision, at, history=include_superseded)
+    asked = analyse_query(query)
+    ranking = rank(view, Decision(focus=query), engine.embedder(), preferences=False, hops=_HOPS)
+    ordered = ranking.ordered(FACTS_WEIGHED_MAX)
+    places = ordered.places[:FACTS_WEIGHED_MAX]
+    whys = zip(ordered.found_by.tolist(), ordered.scores.tolist(), strict=False)
+    stored = load(engine, scope, call, view, [view.ordinal(place) for place in places.tolist()])
+    items = [
+        PackItem(seen=see(one, view), why=why_of(one, asked, retrievers(found_by), number, score))
+        for number, (one, (found_by, score)) in enumerate(zip(stored, whys, strict=False), start=1)
+    ]
+    counter, tokens = counter_of(model or _COUNTED_AS, resolve_profile(model or _COUNTED_AS, engine.profiles))
+    lines = [_line(item, view, scope.principal) for item in items]
+    taken, used = _fill(view, places, ordered.scores, lines, max_tokens, tokens)
+    chosen = [items[one] for one in taken]
+    facts = [view.place(item.seen.stored.ordinal) for item in chosen if item.card.fact is not None]
+    return Context(
+        text="".join(lines[one] for one in taken),
+        refs=tuple(view.ref(view.place(item.seen.stored.ordinal)) for item in chosen),
+        facts=tuple(known_facts(engine, scope, call, view, facts)),
+        episodes=tuple(item for item in chosen if item.card.fact is None),
+        used=used,
+        budget=max_tokens,
+        counter=counter,
+        left=len(ranking) - len(chosen),
+        revision=revision,
+        root=engine.store.run(scope.run_key).root,
+        as_of=at,
+    )
+
+
+def _line(item: PackItem, view: View, asker: str) -> str:
+    """An item as text: of a fact, with when it holds."""
+    if item.card.fact is None:
+        return item.text(asker)
+    spans = view.facts.spans(view.place(item.seen.stored.ordinal))
+    return item_text(
+        {
+            "ref": view.ref(view.place(item.seen.stored.ordinal)),
+            "layer": "fact",
+            "occurred_at": None,
+            "content": f"{item.content} ({'; '.join(starmap(_span, spans)) or 'replaced'})",
+        }
+    )
+
+
+def _span(since: int, until: int) -> str:
+    """When, as short as it can be said."""
+    began = format_rfc3339(since).removesuffix(_MIDNIGHT)
+    return f"since {began}" if until == FOREVER else f"{began} until {format_rfc3339(until).removesuffix(_MIDNIGHT)}"
+
+
+def _fill(
+    view: View, places: Any, scores: Any, lines: Sequence[str], budget: int, tokens: Callable[[str], int]
+) -> tuple[list[int], int]:
+    """The lines that fit, in the order of their use for what they take; and the tokens of all of them together."""
+    if not lines:
+        return [], 0
+    costs = np.asarray([max(tokens(line), 1) for line in lines], np.int64)
+    order = Order(view, np.asarray(places, np.int64), np.asarray(scores[: len(lines)], np.int64), costs)
+    taken: list[int] = []
+    room = budget
+    for window in range(-(-len(lines) // DIVERSITY_WINDOW)):
+        for one in order.window(window):
+            if costs[one] <= room:
+                taken.append(one)
+                room -= int(costs[one])
+    while True:  # the whole is counted, too: tokens may join where lines do
+        used = tokens("".join(lines[one] for one in taken)) if taken else 0
+        if used <= budget:
+            return taken, used
+        taken.pop()
