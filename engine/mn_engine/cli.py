@@ -7,7 +7,7 @@ by the engine (the error says why and what to do), 2 wrong usage.
 from __future__ import annotations
 
 import sys
-from typing import NoReturn
+from typing import BinaryIO, NoReturn
 
 import click
 
@@ -80,6 +80,30 @@ def schema() -> None:
     from mn_contract.smp import ENVELOPE_SCHEMA
 
     click.echo(json.dumps(dict(ENVELOPE_SCHEMA), indent=2, ensure_ascii=False))
+
+
+@main.command("verify-bundle")
+@click.argument("file", type=click.File("rb"))
+@click.option("--root", metavar="SHA256", default="", help="The run's root, where you have kept it.")
+def verify_bundle(file: BinaryIO, root: str) -> None:
+    """Check a citation bundle, without a record.
+
+    FILE is what memory_export_bundle answers; - reads stdin. Tells what it proves, and of which root. Without --root
+    that is all that it proves: compare the root with one that you have from the run.
+    """
+    from mn_engine.domain.bundles import read_bundle
+
+    try:
+        proved = read_bundle(file.read(), expected_root=root)
+    except ContextError as error:
+        _refuse(error)
+    for card in proved.cards:
+        click.echo(f"{card.owner}:{card.id}  {' '.join(card.text.split())[:80]}")
+    known = "the root that was given" if root else "compare it with one that you have kept"
+    click.echo(
+        f"OK: {len(proved.cards)} records of job {proved.job_id}, run {proved.run_id}, revision {proved.revision}"
+    )
+    click.echo(f"root {proved.root} ({known})")
 
 
 @main.command()

@@ -43,6 +43,15 @@ def source_document(artifact: str, start: int, end: int, data: bytes) -> dict[st
     return {"artifact": artifact, "start": start, "end": end, "data": base64.b64encode(data).decode("ascii")}
 
 
+def read_bundle(data: bytes, *, expected_root: str = "") -> Proved:
+    """The same of a bundle's bytes. Raises InvalidInput where they are no JSON."""
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput("the bundle is no JSON", field="bundle") from error
+    return verify_bundle(document, expected_root=expected_root)
+
+
 def verify_bundle(document: Any, *, expected_root: str = "") -> Proved:
     """What a bundle proves. Raises InvalidInput naming the part that is missing or has another shape, SourceMismatch
     naming the part that is not what it is said to be; also where the root is not the expected one."""

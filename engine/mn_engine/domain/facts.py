@@ -23,6 +23,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mn_contract.facts import fact_entities, fact_text, same
 from mn_contract.limits import FACT_OBJECT_BYTES_MAX
 from mn_contract.names import check_label, check_text
 from mn_engine.domain.hashes import hash64
@@ -66,8 +67,12 @@ class Fact:
     @property
     def statement(self) -> str:
         """It in words."""
-        place = f" ({self.qualifier})" if self.qualifier else ""
-        return f"{self.subject} {self.predicate}{place} {self.object}"
+        return fact_text(self.subject, self.predicate, self.object, self.qualifier)
+
+    @property
+    def entities(self) -> tuple[str, ...]:
+        """Whom it is about."""
+        return fact_entities(self.subject, self.object)
 
     def as_json(self) -> list[Any]:
         """[subject, predicate, object, qualifier, singular]."""
@@ -78,11 +83,6 @@ class Fact:
         """The inverse of as_json."""
         subject, predicate, object_, qualifier, singular = value
         return cls(subject=subject, predicate=predicate, object=object_, qualifier=qualifier, singular=singular)
-
-
-def same(label: str) -> str:
-    """A label as labels are compared: case and outer spaces do not matter."""
-    return label.strip().casefold()
 
 
 @dataclass(frozen=True, slots=True)

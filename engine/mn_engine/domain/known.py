@@ -17,12 +17,13 @@ STATED_IN = "stated_in"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownFact:
-    """A fact, the spans in which it holds (ascending; FOREVER where they have no end), and those that say otherwise of
-    its time from other sources."""
+    """A fact, the spans in which it holds (ascending; FOREVER where they have no end), those that say otherwise of its
+    time from other sources, and the one that holds after it."""
 
     seen: Seen
     spans: tuple[tuple[int, int], ...]
     contradicts: tuple[CardKey, ...] = ()
+    successor: CardKey | None = None
 
     @property
     def card(self) -> Card:
@@ -38,7 +39,7 @@ class KnownFact:
     def document(self, asker: str) -> dict[str, Any]:
         """As `asker` reads it: `held` are the spans in which it holds, `valid_from` and `valid_until` what was said."""
         card, stored, fact = self.card, self.seen.stored, self.fact
-        by = stored.superseded_by
+        by = self.successor or stored.superseded_by
         return {
             "ref": format_ref(card.owner, card.id, asker),
             "subject": fact.subject,

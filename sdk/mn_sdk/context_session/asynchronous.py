@@ -114,6 +114,10 @@ class AsyncContextSession:
         """See ContextSession.expand."""
         return await asyncio.to_thread(self.session.expand, ref, direction, cursor=cursor)
 
+    async def facts(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        """A method of ContextSession.facts, by its name: `await session.facts("upsert", "Ada", "works_at", "Acme")`."""
+        return await asyncio.to_thread(getattr(self.session.facts, method), *args, **kwargs)
+
     async def explain(self, packet_digest: str, card_id: str) -> dict[str, Any]:
         """See ContextSession.explain."""
         return await asyncio.to_thread(self.session.explain, packet_digest, card_id)

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from mn_sdk.context_session.receipt import Receipt
     from mn_sdk.context_session.seen import Seen
     from mn_sdk.context_session.turn import Turn
+    from mn_sdk.facts import Facts
     from mn_sdk.memories import Memories
     from mn_sdk.working_set import WorkingSet
 
@@ -391,6 +392,13 @@ class ContextSession:
         answer: dict[str, Any] = self._asked(lambda memories: memories.expand(ref, direction, cursor=cursor))
         return answer
 
+    @property
+    def facts(self) -> Facts:
+        """The run's fact graph: episodes, facts and the times at which they hold, and proof of what was recorded."""
+        from mn_sdk.facts import Facts
+
+        return Facts(self._called)
+
     def working_set(self, session_id: str, **arguments: Any) -> WorkingSet:
         """The working set of a conversation, from its beginning; `arguments` go with each of its calls."""
         from mn_sdk.working_set import WorkingSet
@@ -398,11 +406,15 @@ class ContextSession:
         return WorkingSet(self.envelope, session_id, **arguments)
 
     def _asked(self, ask: Callable[[Memories], Any]) -> Any:
-        self._lifetime.check()
         from mn_sdk.memories import Memories
 
+        return ask(Memories(self._called))
+
+    def _called(self, operation: str, request: Any) -> Any:
+        """An operation of the engine's, within the session's lifetime."""
+        self._lifetime.check()
         with self._closing.under_way():
-            answer = ask(Memories(self._client.call))
+            answer = self._client.call(operation, request)
         self._lifetime.check()
         return answer
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mn_contract.errors import InvalidInput
-from mn_engine.domain.facts import FOREVER, Fact, Said, Span, heads, holders, same, successor, timeline
+from mn_contract.facts import same
+from mn_engine.domain.facts import FOREVER, Fact, Said, Span, heads, holders, successor, timeline
 
 _DAYS = 12
 """The calendar: days 0 to 11, and the last day stands for all that follow."""

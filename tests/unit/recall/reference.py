@@ -10,8 +10,9 @@ from math import log2
 import numpy as np
 from numpy.typing import NDArray
 
+from mn_contract.facts import same
 from mn_engine.domain.cards import CONTRADICTS, RESOLVES, SUPERSEDES, Card, CardKey, Kind
-from mn_engine.domain.facts import FOREVER, Said, heads, holders, same, timeline
+from mn_engine.domain.facts import FOREVER, Said, heads, holders, timeline
 from mn_engine.domain.packets import Decision, Role
 from mn_engine.domain.scope import Scope
 from mn_engine.recall.analysis import analyse_query, term_hash, terms

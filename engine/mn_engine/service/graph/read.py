@@ -9,11 +9,12 @@ from typing import Final
 import numpy as np
 
 from mn_contract.errors import InvalidInput
+from mn_contract.facts import same
 from mn_contract.limits import FACTS_PAGE_MAX, HOPS_MAX
 from mn_contract.names import check_label
 from mn_engine.domain.cards import Card
 from mn_engine.domain.extraction import Candidate, candidates
-from mn_engine.domain.facts import Said, contradictions, same
+from mn_engine.domain.facts import Said, contradictions
 from mn_engine.domain.known import KnownFact
 from mn_engine.domain.packets import Why
 from mn_engine.domain.packs import PackItem
@@ -183,7 +184,13 @@ def tell(engine: Engine, scope: Scope, call: Call, view: View, places: Sequence[
             against = tuple(
                 view.index.key(other if here == place else here) for here, other in others if place in (here, other)
             )
-            yield KnownFact(seen=seen, spans=tuple(view.facts.spans(place)), contradicts=against)
+            after = view.facts.successor(place)
+            yield KnownFact(
+                seen=seen,
+                spans=tuple(view.facts.spans(place)),
+                contradicts=against,
+                successor=None if after is None else view.index.key(after),
+            )
 
 
 def known_facts(engine: Engine, scope: Scope, call: Call, view: View, places: Sequence[int]) -> Iterable[KnownFact]:

@@ -8,10 +8,10 @@ from typing import Final
 
 from mn_contract.canonical import digest
 from mn_contract.errors import InvalidInput
-from mn_contract.limits import ARTIFACT_INLINE_BYTES_MAX, CARD_TEXT_BYTES_MAX, LABEL_BYTES_MAX
+from mn_contract.limits import ARTIFACT_INLINE_BYTES_MAX, CARD_TEXT_BYTES_MAX
 from mn_contract.names import format_ref
 from mn_engine.domain.cards import Kind
-from mn_engine.domain.facts import Fact, same
+from mn_engine.domain.facts import Fact
 from mn_engine.domain.known import STATED_IN
 from mn_engine.domain.requests import TEXT_MEDIA_TYPE, NewArtifact, NewCard, NewEvent, NewRange
 from mn_engine.domain.scope import Scope
@@ -108,7 +108,7 @@ def upsert_fact(
         kind=Kind.FACT,
         text=fact.statement,
         sources=sources,
-        entities=_entities(fact),
+        entities=fact.entities,
         confidence=confidence,
         valid_from=since,
         valid_until=valid_until,
@@ -139,14 +139,6 @@ def _parts(data: bytes) -> Iterable[tuple[int, int]]:
             end -= 1
         yield start, end
         start = end
-
-
-def _entities(fact: Fact) -> tuple[str, ...]:
-    """Whom a fact is about: its subject, and its object where that could name somebody."""
-    named = [fact.subject]
-    if len(fact.object.encode("utf-8")) <= LABEL_BYTES_MAX and same(fact.object) != same(fact.subject):
-        named.append(fact.object)
-    return tuple(named)
 
 
 def _stated(

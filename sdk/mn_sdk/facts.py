@@ -1,0 +1,148 @@
+"""The fact graph of a run: what was said, when it holds, and proof that nobody changed it.
+
+The engine works everything out; nothing is put together on this side. Times are RFC 3339 with a zone. Answers are the
+documents of the tools memory_record_episode, memory_upsert_fact and so on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from google.protobuf.json_format import ParseDict, ParseError
+from google.protobuf.message import Message
+
+from mn.context.memory.v1 import memory_pb2
+from mn.context.working.v1 import card_pb2
+from mn_contract.canonical import digest
+from mn_contract.errors import InvalidInput
+from mn_contract.facts import fact_entities, fact_text
+from mn_contract.limits import BATCH_CARDS_MAX, EVENT_CARDS_MAX
+
+Ask = Callable[[str, Any], Any]
+"""Calls an operation of the engine, by its RPC's name."""
+_Message = TypeVar("_Message", bound=Message)
+_DIGITS: Final = 16
+_TIMES: Final = ("valid_from", "valid_until")
+
+
+class Facts:
+    """Episodes and facts of one scope. Raises the contract's errors."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+
+    def record_episode(
+        self,
+        content: str,
+        *,
+        source: str,
+        occurred_at: str | None = None,
+        entities: Sequence[str] = (),
+        key: str | None = None,
+    ) -> dict[str, Any]:
+        """Records what happened, word for word: {ref, refs, revision, root, replayed}."""
+        return self._document(
+            "RecordEpisode",
+            content=content,
+            source=source,
+            occurred_at=occurred_at,
+            entities=list(entities) or None,
+            key=key,
+        )
+
+    def upsert(self, subject: str, predicate: str, object: str, **arguments: Any) -> dict[str, Any]:
+        """Records a fact: {ref, refs, revision, root, replayed}. Further arguments are those of the tool
+        memory_upsert_fact: `valid_from`, `valid_until`, `singular`, `qualifier`, `source_episode`, `source_range`,
+        `confidence`, `key`."""
+        return self._document("UpsertFact", subject=subject, predicate=predicate, object=object, **arguments)
+
+    def upsert_many(self, facts: Iterable[Mapping[str, Any]], *, key: str | None = None) -> tuple[str, ...]:
+        """Records facts in one transaction, at most 4,096: {subject, predicate, object, qualifier, singular,
+        valid_from, valid_until, confidence}. Answers their references, in order. The same again under the same `key`
+        (unset: made of what they say) changes nothing."""
+        given = [dict(fact) for fact in facts]
+        if not 1 <= len(given) <= BATCH_CARDS_MAX:
+            raise InvalidInput(f"1-{BATCH_CARDS_MAX} facts can be recorded at once", field="facts")
+        named = key or f"facts-{digest(given)[:_DIGITS]}"
+        pieces = [given[start : start + EVENT_CARDS_MAX] for start in range(0, len(given), EVENT_CARDS_MAX)]
+        events = [
+            card_pb2.Event(key=f"{named}/{number}" if len(pieces) > 1 else named, cards=[_card(fact) for fact in piece])
+            for number, piece in enumerate(pieces, start=1)
+        ]
+        answer = self._ask("RecordEvents", card_pb2.RecordEventsRequest(events=events))
+        return tuple(ref for receipt in answer.receipts for ref in receipt.cards)
+
+    def compile(self, query: str, *, max_tokens: int, **arguments: Any) -> dict[str, Any]:
+        """The best facts and episodes for a question, as `text` of at most `max_tokens`; further arguments are those
+        of memory_compile_context: `as_of`, `include_superseded`, `model`."""
+        return self._document("CompileContext", query=query, max_tokens=max_tokens, **arguments)
+
+    def entity(self, entity: str, *, hops: int = 1, as_of: str | None = None) -> dict[str, Any]:
+        """What is known of an entity, and of those that it has to do with: {facts, episodes, entities, cut, ...}."""
+        return self._document("QueryEntity", entity=entity, hops=hops, as_of=as_of)
+
+    def time_travel(
+        self,
+        as_of: str,
+        *,
+        recorded_as_of: str | int | None = None,
+        subject: str | None = None,
+        predicate: str | None = None,
+    ) -> dict[str, Any]:
+        """The facts that held at a time; with `recorded_as_of`, a time or a revision, as they were known then:
+        {facts, total, as_of, revision}."""
+        recorded = None if recorded_as_of is None else str(recorded_as_of)
+        return self._document("TimeTravel", as_of=as_of, recorded_as_of=recorded, subject=subject, predicate=predicate)
+
+    def contradictions(self) -> list[list[dict[str, Any]]]:
+        """Pairs of facts from different sources that say otherwise of one time."""
+        found: list[list[dict[str, Any]]] = self._document("ListContradictions")["contradictions"]
+        return found
+
+    def propose(self, content: str, *, about: str | None = None) -> list[dict[str, Any]]:
+        """What might be facts in a text: {subject, predicate, object, source_range} each. Nothing is recorded."""
+        found: list[dict[str, Any]] = self._document("ProposeFacts", content=content, about=about)["candidates"]
+        return found
+
+    def verify(self, expected_root: str | None = None) -> dict[str, Any]:
+        """Whether everything stored is as it was written: {holds, root, revision, leaves, tampered}."""
+        return self._document("VerifyIntegrity", expected_root=expected_root)
+
+    def bundle(self, refs: Sequence[str]) -> dict[str, Any]:
+        """Facts with what they cite and proof of it; `mn-context-engine verify-bundle` checks it."""
+        return self._document("ExportBundle", refs=list(refs))
+
+    def _document(self, operation: str, **arguments: Any) -> dict[str, Any]:
+        given = {name: value for name, value in arguments.items() if value is not None}
+        request = _parsed(given, getattr(memory_pb2, f"{operation}Request")())
+        answer: dict[str, Any] = json.loads(self._ask(operation, request).document)
+        return answer
+
+
+def _card(fact: Mapping[str, Any]) -> card_pb2.Card:
+    said = {name: fact[name] for name in ("subject", "predicate", "object") if name in fact}
+    unknown = fact.keys() - {*said, "qualifier", "singular", "confidence", *_TIMES}
+    if len(said) < 3 or unknown:
+        told = f"it has no {', '.join(sorted(unknown))}" if unknown else "it needs subject, predicate and object"
+        raise InvalidInput(f"a fact cannot be read: {told}", field="facts")
+    qualifier = fact.get("qualifier", "")
+    rest = {name: fact[name] for name in ("confidence", *_TIMES) if fact.get(name) is not None}
+    return _parsed(
+        {
+            "kind": "CARD_KIND_FACT",
+            "text": fact_text(said["subject"], said["predicate"], said["object"], qualifier),
+            "entities": list(fact_entities(said["subject"], said["object"])),
+            "fact": {**said, "qualifier": qualifier, "singular": fact.get("singular", True)},
+            **rest,
+        },
+        card_pb2.Card(),
+    )
+
+
+def _parsed(given: dict[str, Any], message: _Message) -> _Message:
+    try:
+        return ParseDict(given, message)
+    except ParseError as error:
+        raise InvalidInput(f"the arguments do not fit: {error}", field="arguments") from error

@@ -1,0 +1,344 @@
+"""Facts over every face: what holds when, on both axes of time, and what is told of it (invariants 4, 5, 7, 13)."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from google.protobuf.timestamp_pb2 import Timestamp
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mn.context.working.v1 import card_pb2
+from mn_contract.errors import InvalidInput, NotFound, PermissionDenied, SourceMismatch
+from mn_engine.bootstrap import engine_over
+from mn_engine.cli import main
+from mn_engine.domain.bundles import verify_bundle
+from mn_engine.domain.facts import FOREVER, Said, heads, holders, timeline
+from mn_engine.domain.times import format_rfc3339
+from mn_engine.store.memory import MemoryStore
+from mn_sdk.facts import Facts
+from mn_sdk.scope import SessionScope
+from tests.contract.faces.conftest import Embedded, Faces
+from tests.contract.faces.messages import acl, compiled, observe, opened, refs
+
+YEAR = 365 * 24 * 3600 * 1_000_000
+
+
+def year(number: int) -> str:
+    """The beginning of a year, or near it, after 1970."""
+    return format_rfc3339(number * YEAR)
+
+
+def objects(answer: dict[str, Any]) -> list[str]:
+    return sorted(fact["object"] for fact in answer["facts"])
+
+
+@pytest.fixture
+def facts(faces: Faces) -> Facts:
+    transport = faces.of()
+    opened(transport)
+    return Facts(transport.call)
+
+
+def test_a_new_fact_closes_the_one_before_it_and_the_past_stays(facts: Facts) -> None:
+    first = facts.upsert("Ada", "lives_in", "Paris", valid_from=year(10))
+    second = facts.upsert("ada ", "Lives_In", "Berlin", valid_from=year(20))
+    assert objects(facts.time_travel(year(15))) == ["Paris"]
+    (now,) = facts.entity("Ada")["facts"]
+    assert (now["ref"], now["held"]) == (second["ref"], [{"from": year(20), "until": None}])
+    (then,) = facts.time_travel(year(15))["facts"]
+    assert then["held"] == [{"from": year(10), "until": year(20)}]
+    assert then["superseded_by"] == second["ref"]
+    assert (then["valid_until"], then["ref"]) == (None, first["ref"])
+    assert objects(facts.time_travel(year(5))) == []
+
+
+def test_a_correction_of_the_past_changes_what_is_known_and_not_what_was(facts: Facts) -> None:
+    """Valid in the past, recorded now: both answers can be asked for."""
+    facts.upsert("Ada", "lives_in", "Paris", valid_from=year(10))
+    known = facts.verify()["revision"]
+    facts.upsert("Ada", "lives_in", "Rome", valid_from=year(12), valid_until=year(14))
+    assert objects(facts.time_travel(year(13))) == ["Rome"]
+    assert objects(facts.time_travel(year(13), recorded_as_of=known)) == ["Paris"]
+    assert objects(facts.time_travel(year(14))) == ["Paris"]
+    now = facts.time_travel(year(13))["facts"][0]["recorded_at"]
+    assert objects(facts.time_travel(year(13), recorded_as_of=now)) == ["Rome"]
+
+
+def test_plural_facts_accumulate_and_qualifiers_are_places_apart(facts: Facts) -> None:
+    for name in ("Bob", "Cy"):
+        facts.upsert("Ada", "knows", name, singular=False, valid_from=year(1))
+    facts.upsert("Ada", "phone", "1", qualifier="home", valid_from=year(1))
+    facts.upsert("Ada", "phone", "2", qualifier="work", valid_from=year(2))
+    facts.upsert("Adah", "phone", "3", qualifier="home", valid_from=year(3))
+    assert objects(facts.time_travel(year(9), predicate="knows")) == ["Bob", "Cy"]
+    assert objects(facts.time_travel(year(9), subject="ADA", predicate="phone")) == ["1", "2"]
+
+
+def test_a_fact_that_stands_as_it_is_said_changes_nothing_and_one_that_comes_back_is_said_again(facts: Facts) -> None:
+    first = facts.upsert("door", "state", "open", valid_from=year(1))
+    assert facts.upsert("door", "state", "open")["replayed"]
+    assert facts.upsert("door", "state", "open", valid_from=year(1))["ref"] == first["ref"]
+    facts.upsert("door", "state", "shut", valid_from=year(2))
+    again = facts.upsert("door", "state", "open", valid_from=year(3))
+    assert not again["replayed"]
+    assert objects(facts.entity("door")) == ["open"]
+    corrected = facts.upsert("door", "state", "ajar", valid_from=year(3))
+    assert not facts.upsert("door", "state", "open", valid_from=year(3))["replayed"]
+    assert objects(facts.entity("door")) == ["open"]
+    assert corrected["revision"] == 4
+
+
+def test_many_facts_are_one_revision(facts: Facts) -> None:
+    many = [{"subject": f"s{n}", "predicate": "p", "object": str(n), "valid_from": year(1)} for n in range(1500)]
+    refs = facts.upsert_many(many, key="many")
+    assert len(set(refs)) == 1500
+    assert facts.upsert_many(many, key="many") == refs
+    assert facts.verify()["revision"] == 1
+    assert facts.time_travel(year(2))["total"] == 1500
+    for wrong in ({"subject": "a", "predicate": "b"}, {"subject": "a", "predicate": "b", "object": "c", "when": 1}):
+        with pytest.raises(InvalidInput):
+            facts.upsert_many([wrong])
+    with pytest.raises(InvalidInput):
+        facts.upsert_many([])
+
+
+def test_sources_that_disagree_are_both_kept_marked_and_listed(facts: Facts) -> None:
+    minutes = facts.record_episode("Acme has Ann as its head.", source="minutes")
+    letter = facts.record_episode("Acme's head is Bo.", source="letter")
+    one = facts.upsert("Acme", "head", "Ann", valid_from=year(1), source_episode=minutes["ref"], source_range=[9, 12])
+    other = facts.upsert("Acme", "head", "Bo", valid_from=year(1), source_episode=letter["ref"])
+    facts.upsert("Acme", "head", "Cy", valid_from=year(5), source_episode=letter["ref"])  # time went on
+    ((first, second),) = facts.contradictions()
+    assert (first["ref"], second["ref"]) == (one["ref"], other["ref"])
+    assert (first["contradicts"], second["contradicts"]) == ([other["ref"]], [one["ref"]])
+    assert (first["stated_in"], first["sources"][0]["start"], first["sources"][0]["end"]) == ([minutes["ref"]], 9, 12)
+    (held,) = facts.time_travel(year(2))["facts"]
+    assert (held["ref"], held["contradicts"]) == (other["ref"], [one["ref"]])
+
+
+def test_one_source_that_corrects_itself_contradicts_nobody(facts: Facts) -> None:
+    facts.upsert("Acme", "head", "Ann", valid_from=year(1))
+    facts.upsert("Acme", "head", "Bo", valid_from=year(1))
+    assert facts.contradictions() == []
+
+
+def test_a_context_holds_what_holds_within_its_tokens(facts: Facts) -> None:
+    """Stale facts are left out unless they are asked for, and neighbours of neighbours come along."""
+    facts.upsert("Ada", "lives_in", "Paris", valid_from=year(10))
+    facts.upsert("Ada", "lives_in", "Berlin", valid_from=year(20))
+    facts.upsert("Berlin", "lies_in", "Germany", valid_from=year(1))
+    facts.upsert("Germany", "has_capital", "Bonn", valid_from=year(1))
+    now = facts.compile("Where does Ada live?", max_tokens=200)
+    assert "Ada lives_in Berlin (since 1989-12-27)" in now["text"]
+    assert "Paris" not in now["text"]
+    assert "Bonn" in now["text"], "two hops away"
+    assert now["tokens"]["used"] <= 200
+    assert [fact["ref"] for fact in now["facts"]] == now["refs"]
+    then = facts.compile("Where does Ada live?", max_tokens=200, as_of=year(12))
+    assert "Paris" in then["text"]
+    assert "Berlin (" not in then["text"]
+    both = facts.compile("Where does Ada live?", max_tokens=200, include_superseded=True)
+    assert "Paris (1979-12-30 until 1989-12-27)" in both["text"]
+    for room in (1, 5, 20, 30, 60):
+        assert facts.compile("Where does Ada live?", max_tokens=room)["tokens"]["used"] <= room
+
+
+def test_a_packet_holds_no_superseded_fact(faces: Faces) -> None:
+    """Invariant 4, in the packets of every decision."""
+    transport = faces.of()
+    opened(transport)
+    facts = Facts(transport.call)
+    old = facts.upsert("Ada", "lives_in", "Paris", valid_from=year(10))["ref"]
+    new = facts.upsert("Ada", "lives_in", "Berlin", valid_from=year(20))["ref"]
+    assert refs(compiled(transport, "Where does Ada live?")) == [new]
+    then = Timestamp(seconds=15 * YEAR // 1_000_000)
+    assert refs(compiled(transport, "Where does Ada live?", as_of=then)) == [old]
+
+
+def test_facts_of_others_count_as_far_as_one_may_read_them(faces: Faces) -> None:
+    """Invariant 7: a hidden fact closes nothing."""
+    mine = faces.of()
+    opened(mine)
+    Facts(mine.call).upsert("Ada", "lives_in", "Paris", valid_from=year(10))
+    theirs = faces.of("bob")
+    said = card_pb2.Fact(subject="Ada", predicate="lives_in", object="Rome", singular=True)
+    observe(theirs, "hidden", "Ada lives_in Rome", "fact", fact=said, entities=["Ada"], acl=acl(["bob"]))
+    assert objects(Facts(mine.call).entity("Ada")) == ["Paris"]
+    assert objects(Facts(theirs.call).entity("Ada")) == ["Rome"]
+
+
+HISTORIES = st.lists(
+    st.tuples(
+        st.integers(0, 1), st.sampled_from("abc"), st.integers(1, 9), st.integers(2, 10) | st.none(), st.booleans()
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+def _check_history(history: list[tuple[int, str, int, int | None, bool]]) -> None:
+    """Whether the engine answers a history as the rule does, at every time and every revision."""
+    engine = engine_over(MemoryStore())
+    transport = Embedded(engine, SessionScope(job_id="j", run_id="r", principal="ada", roles=()))
+    opened(transport)
+    facts = Facts(transport.call)
+    said: list[list[Said]] = [[], []]
+    for number, (place, name, since, until, singular) in enumerate(history, start=1):
+        until = until if until is not None and until > since else None
+        end = {} if until is None else {"valid_until": year(until)}
+        facts.upsert(f"s{place}", "is", name, valid_from=year(since), singular=singular, key=f"{number}", **end)
+        said[place].append(Said(name, since, FOREVER if until is None else until, singular))
+        for of, told in enumerate(said):
+            spans = timeline(told)
+            for time in range(11):
+                expected = sorted(told[fact].triple for fact in holders(spans, time))
+                answer = facts.time_travel(year(time), recorded_as_of=number, subject=f"s{of}")
+                assert objects(answer) == expected, (history, number, of, time)
+            current = sorted(str(told[fact].triple) for fact in holders(spans, 50))
+            compiled = facts.compile(f"s{of} is", max_tokens=1000)
+            assert sorted(one["object"] for one in compiled["facts"] if one["subject"] == f"s{of}") == current
+            assert len(heads(told, spans)) <= len(told)
+    assert facts.verify()["holds"]
+    engine.close()
+
+
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@given(HISTORIES)
+def test_random_histories_are_told_as_the_rule_has_them(history: list[Any]) -> None:
+    _check_history(history)
+
+
+@pytest.mark.full
+@settings(max_examples=10_000, suppress_health_check=list(HealthCheck))
+@given(HISTORIES)
+def test_ten_thousand_histories_leak_nothing_stale(history: list[Any]) -> None:
+    _check_history(history)
+
+
+# Bundles.
+
+
+@pytest.fixture
+def bundle(facts: Facts) -> dict[str, Any]:
+    """A bundle of two facts, one of them read in an episode, out of a longer record."""
+    told = facts.record_episode("It was said that Ada lives in Paris.", source="a letter")
+    one = facts.upsert(
+        "Ada", "lives_in", "Paris", valid_from=year(1), source_episode=told["ref"], source_range=[17, 35]
+    )
+    other = facts.upsert("Ada", "born_in", "1815", valid_from=year(1))
+    for number in range(20):
+        facts.upsert("Ada", "counts", str(number), valid_from=year(number))
+    found = facts.bundle([one["ref"], other["ref"]])
+    return json.loads(json.dumps(found))  # as it travels
+
+
+def test_a_bundle_proves_its_facts_without_the_record(facts: Facts, bundle: dict[str, Any]) -> None:
+    root = facts.verify()["root"]
+    proved = verify_bundle(bundle, expected_root=root)
+    assert [card.text for card in proved.cards] == [
+        "Ada lives_in Paris",
+        "Ada born_in 1815",
+        "It was said that Ada lives in Paris.",
+    ]
+    assert proved.root == root
+    cited = next(source for source in bundle["sources"] if source["start"] == 17)
+    assert base64.b64decode(cited["data"]) == b"Ada lives in Paris"
+
+
+def _changed(bundle: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The bundle with each of its parts missing or altered, and which."""
+    found = []
+
+    def walk(value: Any, path: tuple[Any, ...]) -> None:
+        members = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, inner in members:
+            if key == "ref":  # the asker's name for a card, and proof of nothing
+                continue
+            for change in ("gone", "other"):
+                changed = copy.deepcopy(bundle)
+                at: Any = changed
+                for step in path:
+                    at = at[step]
+                if change == "gone":
+                    del at[key]
+                elif isinstance(inner, dict | list):
+                    at[key] = "x"
+                else:
+                    end = "AA" if str(inner)[-2:] != "AA" else "BB"
+                    at[key] = inner + 1 if isinstance(inner, int) else inner[:-2] + end
+                found.append((f"{'.'.join(map(str, (*path, key)))} {change}", changed))
+            if isinstance(inner, dict | list):
+                walk(inner, (*path, key))
+
+    walk(bundle, ())
+    return found
+
+
+def test_a_bundle_with_any_part_missing_or_altered_is_refused(bundle: dict[str, Any]) -> None:
+    tried = _changed(bundle)
+    assert len(tried) > 80
+    for what, changed in tried:
+        if what in ("job_id other", "run_id other", "records.1 gone", "records.2 gone", "records.0 gone"):
+            continue  # names prove nothing by themselves, and a bundle may hold fewer records
+        with pytest.raises((InvalidInput, SourceMismatch)) as refused:
+            verify_bundle(changed)
+        assert refused.value.detail.get("field"), what
+
+
+def test_a_bundle_of_another_root_is_refused_where_the_root_is_known(bundle: dict[str, Any]) -> None:
+    with pytest.raises(SourceMismatch):
+        verify_bundle(bundle, expected_root="0" * 64)
+
+
+def test_what_only_its_owner_may_see_is_in_nobody_elses_bundle(faces: Faces) -> None:
+    """Invariant 7: a bundle proves a card whole."""
+    mine = faces.of()
+    opened(mine)
+    observe(mine, "secret", "secret", acl=acl(["alice"]))
+    observe(mine, "open", "open", relations=[("about", "secret")])
+    theirs = Facts(faces.of("bob").call)
+    with pytest.raises(PermissionDenied):
+        theirs.bundle(["alice:open"])
+    with pytest.raises(NotFound):
+        theirs.bundle(["alice:secret"])
+    assert len(Facts(mine.call).bundle(["open"])["records"]) == 1
+
+
+def test_the_command_checks_a_bundle_and_says_what_it_proves(bundle: dict[str, Any], tmp_path: Any) -> None:
+    file = tmp_path / "bundle.json"
+    file.write_text(json.dumps(bundle))
+    ran = CliRunner().invoke(main, ["verify-bundle", str(file), "--root", bundle["root"]])
+    assert ran.exit_code == 0, ran.output
+    assert "Ada lives_in Paris" in ran.output
+    assert bundle["root"] in ran.output
+    file.write_text(json.dumps(bundle).replace("1815", "1816"))
+    ran = CliRunner().invoke(main, ["verify-bundle", str(file)])
+    assert ran.exit_code == 1
+    assert "SOURCE_MISMATCH" in ran.output
+    file.write_text("{")
+    assert CliRunner().invoke(main, ["verify-bundle", str(file)]).exit_code == 2
+
+
+# Integrity.
+
+
+def test_a_root_that_was_kept_is_one_of_the_runs(facts: Facts) -> None:
+    kept = facts.upsert("a", "b", "c", valid_from=year(1))["root"]
+    facts.upsert("a", "b", "d", valid_from=year(2))
+    assert facts.verify(kept)["holds"]
+    with pytest.raises(InvalidInput) as refused:
+        facts.verify("f" * 64)
+    assert refused.value.field == "expected_root"
+
+
+def test_candidates_are_proposed_and_not_recorded(facts: Facts) -> None:
+    before = facts.verify()
+    (found,) = facts.propose("Ada lives in Paris.")
+    assert (found["subject"], found["predicate"], found["object"]) == ("Ada", "lives in", "Paris")
+    assert facts.verify() == before
