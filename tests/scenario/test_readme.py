@@ -17,11 +17,12 @@ from mn.context.working.v1 import run_pb2
 from mn_contract.addresses import read_address
 from mn_engine.bootstrap import engine_over, http_server
 from mn_engine.config import profiles, serve_config
+from mn_engine.domain.bundles import verify_bundle
 from mn_engine.faces.embedded import EmbeddedFace
 from mn_engine.faces.gate import Gate
 from mn_engine.store.memory import MemoryStore
 from mn_engine.wire.table import TOOLS
-from mn_sdk.context_session import ContextPolicy
+from mn_sdk.context_session import ContextPolicy, ContextSession
 from mn_sdk.demo.stand_in import MODEL, StandIn
 from tests.scenario.session.upstream import Upstream, completion
 
@@ -120,3 +121,17 @@ def test_the_tokens_file_is_read(tmp_path: Path) -> None:
     (token,) = serve_config({"MN_CONTEXT_TOKENS_FILE": str(file)}).gate.bound
     assert token.sha256 == hashlib.sha256(named.encode()).hexdigest()
     assert (token.principal, token.roles, token.jobs) == ("alice", {"reader"}, None)
+
+
+def test_the_facts_example_runs(tmp_path: Path) -> None:
+    (example,) = blocks("python", "session.facts")
+    with ContextSession(tmp_path / "run", job_id="job", run_id="run", principal="alice") as session:
+        names = {"session": session}
+        exec(compile(example, str(README), "exec"), names)
+        facts = session.facts
+        assert "Oslo" in facts.compile("Where is Acme based?", max_tokens=300)["text"]
+        known = facts.time_travel("2026-06-01T00:00:00Z", recorded_as_of=2)["facts"]
+        assert [fact["object"] for fact in known] == ["Bergen"]
+        assert (
+            verify_bundle(names["bundle"], expected_root=facts.verify()["root"]).cards[0].text == "Acme based_in Oslo"
+        )

@@ -369,5 +369,12 @@ FACT_TOOLS: Final = (
         required=("refs",),
         decode=_decode_refs,
         encode=lambda bundle, _: bundle,
+        answers=answers(
+            {
+                **dict.fromkeys(("format", "job_id", "run_id", "root", "previous_root", "tree"), _STRING),
+                **dict.fromkeys(("revision", "size"), _WHOLE),
+                **dict.fromkeys(("records", "sources"), _LIST),
+            }
+        ),
     ),
 )

@@ -43,7 +43,7 @@ from tests.contract.faces.asking import (
 )
 
 HEADERS = scope_of().headers()
-WRITERS = {"remember_this", "propose_memory"}
+WRITERS = {"remember_this", "propose_memory", "memory_record_episode", "memory_upsert_fact"}
 MESSAGE = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 MODERN = {"mcp-protocol-version": "2026-07-28"}
 
