@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mn_contract.errors import InvalidInput
 from mn_contract.facts import same
-from mn_engine.domain.facts import FOREVER, Fact, Said, Span, heads, holders, successor, timeline
+from mn_engine.domain.facts import FOREVER, Fact, Said, Span, contradictions, heads, holders, successor, timeline
 
 _DAYS = 12
 """The calendar: days 0 to 11, and the last day stands for all that follow."""
@@ -156,3 +156,28 @@ def test_a_fact_that_says_nothing_or_too_much_is_refused(field: str, value: obje
     with pytest.raises(InvalidInput) as refused:
         fact(**{field: value})
     assert refused.value.field == field
+
+
+def test_what_time_brings_contradicts_nothing() -> None:
+    apart = [frozenset({number}) for number in range(3)]
+    assert contradictions([said("a", 1), said("b", 5)], apart) == []
+    assert contradictions([said("a", 1, 3), said("b", 3, 5)], apart) == []
+    assert contradictions([said("a", 5), said("b", 1)], apart) == []
+
+
+def test_sources_that_say_otherwise_of_one_time_contradict_each_other() -> None:
+    apart = [frozenset({number}) for number in range(3)]
+    assert contradictions([said("a", 1), said("b", 1)], apart) == [(0, 1)]
+    assert contradictions([said("a", 1, 9), said("b", 5)], apart) == [(0, 1)]
+    assert contradictions([said("a", 1, 9), said("b", 5, 7), said("c", 8, 9)], apart) == [(0, 1), (0, 2)]
+
+
+def test_one_source_plural_facts_and_the_same_said_twice_contradict_nothing() -> None:
+    shared = [frozenset({1, 2}), frozenset({2, 3})]
+    apart = [frozenset({1}), frozenset({2})]
+    assert contradictions([said("a", 1), said("b", 1)], shared) == []
+    assert contradictions([said("a", 1), said("a", 1)], apart) == []
+    assert contradictions([said("a", 1, 9), said("a", 2, 8)], apart) == []
+    assert contradictions([said("a", 1, plural=True), said("b", 1)], apart) == []
+    taken_back = [said("a", 1, 9), said("b", 2, 9), said("a", 1, 2)]
+    assert contradictions(taken_back, [frozenset({number}) for number in range(3)]) == []
