@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from mn_contract.errors import ContextBudgetExceeded
 from mn_engine.domain.cards import CardKey
 from mn_engine.recall.bm25 import WEIGHT_MAX, weights
-from mn_engine.recall.columns import IndexRows, Ragged
+from mn_engine.recall.columns import UNKNOWN_TIME, IndexRows, Ragged
 from mn_engine.recall.growing import Growing
 from mn_engine.recall.lookup import Lookup
 from mn_engine.recall.postings import Postings
@@ -147,6 +147,14 @@ class RunIndex:
     def place_at(self, ordinal: int) -> int:
         """The card with this ordinal, which must be there."""
         return int(np.searchsorted(self.array("ordinals"), ordinal))
+
+    def settled(self, time: int) -> int:
+        """The latest time up to this one at which anything begins or ceases to hold: what holds then holds still."""
+        latest = UNKNOWN_TIME
+        for name in ("valid_from", "valid_until"):
+            passed = self.array(name)[self.array(name) <= time]
+            latest = max(latest, int(passed.max())) if len(passed) else latest
+        return latest
 
     def sketches(self, places: NDArray[Any]) -> NDArray[np.uint32]:
         """The cards' smallest term hashes: a row of SKETCH a card, ascending, padded with NO_TERM."""

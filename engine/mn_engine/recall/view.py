@@ -25,7 +25,6 @@ from mn_engine.domain.access import OPEN, Acl
 from mn_engine.domain.cards import CardKey, Kind, ordinal_of, revision_of
 from mn_engine.domain.hashes import hash64
 from mn_engine.domain.scope import Scope
-from mn_engine.domain.times import format_rfc3339
 from mn_engine.recall.columns import RESOLVED, SUPERSEDED, UNKNOWN_TIME
 from mn_engine.recall.index import NO_CARD, RunIndex
 from mn_engine.recall.timelines import Timelines
@@ -224,7 +223,7 @@ class View:
         """What a card must be that is called by a name here, and what to do where none is."""
         if self.as_of is None:
             return f" and that is live at revision {self.revision}; name another, or ask at a revision that has it live"
-        return f" and that held at {format_rfc3339(self.as_of)} (as_of); name another, or ask as of a time when it held"
+        return " and that held as of the time that was asked of; name another, or ask as of a time when it held"
 
     def can_read(self, key: CardKey) -> bool:
         """Whether the reader may know of the card, live or not."""

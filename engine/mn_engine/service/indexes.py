@@ -43,8 +43,10 @@ class Indexes:
 
     def view(self, scope: Scope, revision: int, as_of: int | None = None, *, history: bool = False) -> View:
         """What `scope` sees of its run at `revision`, or of what held at `as_of` then; with `history`, also what no
-        longer holds. Those who ask alike share a view and what it has worked out."""
+        longer holds. Those who ask alike share a view and what it has worked out; so do those who ask of times between
+        which nothing began or ceased to hold."""
         index = self.at_least(scope.run_key, revision)
+        as_of = None if as_of is None else index.settled(as_of)
         views, key = self._slot(scope.run_key).views, (scope, revision, as_of, history)
         with self._lock:
             view = views.get(key)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from mn_contract.errors import InvalidInput, NotFound
 from mn_engine.domain.access import Acl
 from mn_engine.domain.cards import CONTRADICTS, RESOLVES, SUPERSEDES, Card, CardKey, Kind, Relation
+from mn_engine.recall.columns import UNKNOWN_TIME
 from mn_engine.recall.view import View
 from tests.unit.recall.corpus import SAMPLE, Record, batches_of_cards, card, recorded, scope
 from tests.unit.recall.reference import visible_cards
@@ -211,3 +212,20 @@ class TestConflicts:
         assert self.conflicts(record, "a", revision=3) == ["b"]
         assert self.conflicts(record, "a") == []
         assert self.conflicts(record, "alice:a", reader="bob") == ["s"]
+
+
+@SAMPLE
+@given(batches_of_cards(), st.integers(0, 40))
+def test_between_two_times_at_which_something_begins_or_ends_all_holds_alike(
+    batches: list[list[Card]], time: int
+) -> None:
+    """Invariant 5: whoever asks of either shares a view."""
+    index = recorded(batches).index()
+    settled = index.settled(time)
+    assert settled <= time
+    for reader in (ALICE, BOB):
+        views = [View(index, reader, index.revision, at) for at in (time, settled)]
+        assert seen(views[0]) == seen(views[1])
+    if batches:
+        bounds = {bound for cards in batches for card in cards for bound in (card.valid_from, card.valid_until)}
+        assert settled in {*bounds, UNKNOWN_TIME}

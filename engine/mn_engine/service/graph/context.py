@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import starmap
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -18,8 +18,8 @@ from mn_engine.domain.packets import Decision
 from mn_engine.domain.packs import PackItem
 from mn_engine.domain.scope import Scope
 from mn_engine.domain.times import format_rfc3339
-from mn_engine.recall.analysis import analyse_query
-from mn_engine.recall.rank import rank, retrievers
+from mn_engine.recall.analysis import Query, analyse_query
+from mn_engine.recall.rank import Ranking, rank, retrievers
 from mn_engine.recall.view import View
 from mn_engine.select.cmp.profiles import resolve_profile
 from mn_engine.select.order import Order
@@ -32,6 +32,9 @@ from mn_engine.service.seen import see
 _COUNTED_AS: Final = "gpt-4o"
 """Its tokenizer, o200k_base, counts where no model is named."""
 _HOPS: Final = 2
+_LOADED_AT_ONCE: Final = 64
+_LINE_TOKENS_MIN: Final = 8
+"""No line takes less: its marks alone do not."""
 _MIDNIGHT: Final = "T00:00:00Z"
 
 
@@ -71,23 +74,14 @@ def compile_context(
     time, revision = when(engine, scope, call, as_of, None, None)
     at = None if include_superseded and as_of is None else time
     view = engine.indexes.view(scope, revision, at, history=include_superseded)
-    asked = analyse_query(query)
     ranking = rank(view, Decision(focus=query), engine.embedder(), preferences=False, hops=_HOPS)
-    ordered = ranking.ordered(FACTS_WEIGHED_MAX)
-    places = ordered.places[:FACTS_WEIGHED_MAX]
-    whys = zip(ordered.found_by.tolist(), ordered.scores.tolist(), strict=False)
-    stored = load(engine, scope, call, view, [view.ordinal(place) for place in places.tolist()])
-    items = [
-        PackItem(seen=see(one, view), why=why_of(one, asked, retrievers(found_by), number, score))
-        for number, (one, (found_by, score)) in enumerate(zip(stored, whys, strict=False), start=1)
-    ]
     counter, tokens = counter_of(model or _COUNTED_AS, resolve_profile(model or _COUNTED_AS, engine.profiles))
-    lines = [_line(item, view, scope.principal) for item in items]
-    taken, used = _fill(view, places, ordered.scores, lines, max_tokens, tokens)
-    chosen = [items[one] for one in taken]
+    chosen, lines, used = _filled(
+        _offered(engine, scope, call, view, ranking, analyse_query(query)), max_tokens, tokens
+    )
     facts = [view.place(item.seen.stored.ordinal) for item in chosen if item.card.fact is not None]
     return Context(
-        text="".join(lines[one] for one in taken),
+        text="".join(lines),
         refs=tuple(view.ref(view.place(item.seen.stored.ordinal)) for item in chosen),
         facts=tuple(known_facts(engine, scope, call, view, facts)),
         episodes=tuple(item for item in chosen if item.card.fact is None),
@@ -122,23 +116,41 @@ def _span(since: int, until: int) -> str:
     return f"since {began}" if until == FOREVER else f"{began} until {format_rfc3339(until).removesuffix(_MIDNIGHT)}"
 
 
-def _fill(
-    view: View, places: Any, scores: Any, lines: Sequence[str], budget: int, tokens: Callable[[str], int]
-) -> tuple[list[int], int]:
-    """The lines that fit, in the order of their use for what they take; and the tokens of all of them together."""
-    if not lines:
-        return [], 0
-    costs = np.asarray([max(tokens(line), 1) for line in lines], np.int64)
-    order = Order(view, np.asarray(places, np.int64), np.asarray(scores[: len(lines)], np.int64), costs)
-    taken: list[int] = []
+def _offered(
+    engine: Engine, scope: Scope, call: Call, view: View, ranking: Ranking, asked: Query
+) -> Iterator[tuple[PackItem, str]]:
+    """Ranked memories in the order of their use for what they take, and as text; loaded as far as they are looked
+    at."""
+    ordered = ranking.ordered(FACTS_WEIGHED_MAX)
+    count = min(len(ordered.scores), FACTS_WEIGHED_MAX)
+    places = ordered.places[:count].astype(np.int64)
+    order = Order(view, places, ordered.scores[:count], view.item_tokens[places].astype(np.int64))
+    offered = [one for window in range(-(-count // DIVERSITY_WINDOW)) for one in order.window(window)]
+    for start in range(0, count, _LOADED_AT_ONCE):
+        some = offered[start : start + _LOADED_AT_ONCE]
+        stored = load(engine, scope, call, view, [view.ordinal(int(places[one])) for one in some])
+        for one, card in zip(some, stored, strict=True):
+            why = why_of(card, asked, retrievers(int(ordered.found_by[one])), one + 1, int(ordered.scores[one]))
+            item = PackItem(seen=see(card, view), why=why)
+            yield item, _line(item, view, scope.principal)
+
+
+def _filled(
+    offered: Iterable[tuple[PackItem, str]], budget: int, tokens: Callable[[str], int]
+) -> tuple[list[PackItem], list[str], int]:
+    """What fits, as it is offered, with its lines; and the tokens of all of them together."""
+    taken: list[tuple[PackItem, str]] = []
     room = budget
-    for window in range(-(-len(lines) // DIVERSITY_WINDOW)):
-        for one in order.window(window):
-            if costs[one] <= room:
-                taken.append(one)
-                room -= int(costs[one])
+    for item, line in offered:
+        cost = tokens(line)
+        if cost <= room:
+            taken.append((item, line))
+            room -= cost
+        if room < _LINE_TOKENS_MIN:
+            break
     while True:  # the whole is counted, too: tokens may join where lines do
-        used = tokens("".join(lines[one] for one in taken)) if taken else 0
+        lines = [line for _, line in taken]
+        used = tokens("".join(lines)) if lines else 0
         if used <= budget:
-            return taken, used
+            return [item for item, _ in taken], lines, used
         taken.pop()
