@@ -4,7 +4,9 @@ The facts of a list are recorded, then the newer one; the question is the focus,
 supersedes its `supporting_fact_indices`, `stale_suppressed` is the share of lists with none of them in the current
 packet, `asof_found` with all of them in the packet as of the revision before, and `newer_found` with the newer one in
 the current packet. Where it contradicts them instead, `both_shown_marked` is the share of lists whose packet holds the
-newer one and all of them, each naming the other. Of a peer, which knows no time, `stale_suppressed` says how often rank
+newer one and all of them, each naming the other. As triples of the fact graph, the newer one said of the same subject
+from a later time on, `triple_stale_suppressed` and `triple_asof_found` are the same of contexts compiled now and as of
+the time between. Of a peer, which knows no time, `stale_suppressed` says how often rank
 alone keeps the old out of the same tokens.
 """
 
@@ -23,8 +25,11 @@ from mn_benchmark.suites.asked import Asked, Samples
 from mn_benchmark.systems import Document
 from mn_benchmark.tokens import within
 from mn_benchmark.values import Value
+from mn_sdk.facts import Facts
 
 _TOKENS: Final = 1000
+_BEFORE, _BETWEEN, _SINCE = "2020-01-01T00:00:00Z", "2021-01-01T00:00:00Z", "2022-01-01T00:00:00Z"
+"""When the old facts began to hold, a time at which they held, and when the newer one began."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +58,7 @@ def run(asked: Asked) -> Iterator[Sample]:
                 for number, one in enumerate(lists):
                     _superseded(one, root, f"superseded-{number}", samples, cases)
                     _contradicted(one, root, f"contradicted-{number}", samples, cases)
+                    _said_as_triples(one, root, f"triples-{number}", samples, cases)
         for peer, opened in asked.peers.items():
             asked.progress(f"{name}: {peer} on {len(lists)} lists")
             for one in lists:
@@ -81,6 +87,23 @@ def _contradicted(one: _List, root: Path, run_id: str, samples: Samples, cases: 
     newer = str(len(one.facts))
     marked = all(old in named.get(newer, ()) and newer in named.get(old, ()) for old in map(str, one.old))
     samples.add(OURS, "both_shown_marked", float(marked), *cases)
+
+
+def _said_as_triples(one: _List, root: Path, run_id: str, samples: Samples, cases: tuple[str, ...]) -> None:
+    with Membrane((), root=root, run_id=run_id) as ours:
+        facts = Facts(ours.client.call)
+        said = [_triple(place, fact.text, _BEFORE) for place, fact in enumerate(one.facts)]
+        refs = facts.upsert_many(said, key="facts")
+        facts.upsert_many([_triple(place, one.newer, _SINCE) for place in sorted(one.old)], key="newer")
+        now, then = (facts.compile(one.question, max_tokens=_TOKENS, as_of=at)["refs"] for at in (None, _BETWEEN))
+    old = {refs[place] for place in one.old}
+    samples.add(OURS, "triple_stale_suppressed", float(old.isdisjoint(now)), *cases)
+    samples.add(OURS, "triple_asof_found", float(old <= set(then)), *cases)
+
+
+def _triple(place: int, text: str, since: str) -> dict[str, str]:
+    """A sentence as a triple: what it says is said of its place in the list."""
+    return {"subject": f"fact {place}", "predicate": "says", "object": text or "-", "valid_from": since}
 
 
 def _lists(data: Data, file: Path) -> tuple[str, list[_List]]:

@@ -31,10 +31,22 @@ class Artifact:
         check_id(self.owner, "principal")
 
     @property
+    def pack(self) -> bool:
+        """Whether it is a pack that the engine has kept."""
+        return _plain(self.media_type) == _plain(PACK_MEDIA_TYPE)
+
+    @property
     def citable(self) -> bool:
         """Whether cards may cite its bytes: a summary's and a pack's are derived (invariant 6). The same bytes, put as
         what they are in another artifact, have a handle that is."""
         return _plain(self.media_type) not in (_plain(SUMMARY_MEDIA_TYPE), _plain(PACK_MEDIA_TYPE))
+
+
+def check_open(media_type: str, field: str) -> str:
+    """`media_type` where anybody may put bytes under it: packs are the engine's to make. Raises InvalidInput."""
+    if _plain(media_type) == _plain(PACK_MEDIA_TYPE):
+        raise InvalidInput(f"what is of media type {PACK_MEDIA_TYPE} only the engine makes: pin a pack", field=field)
+    return media_type
 
 
 def _plain(media_type: str) -> str:

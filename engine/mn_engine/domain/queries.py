@@ -24,6 +24,8 @@ from mn_engine.domain.cards import LAYERS
 from mn_engine.domain.packs import PackItem
 from mn_engine.domain.times import check_micros
 
+CURSOR_WRONG: Final = "the cursor is not one that you were given; begin without one"
+
 
 class Direction(Enum):
     """Where an expansion goes."""
@@ -97,13 +99,46 @@ class MemoryQuery:
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> MemoryQuery:
-        """The inverse of as_json."""
-        fields = dict(document)
-        for name in ("layers", "entities"):
-            fields[name] = tuple(fields.get(name, ()))
-        if "expand" in fields:
-            fields["expand"] = Direction(fields["expand"])
-        return cls(**fields)
+        """The inverse of as_json. Raises InvalidInput where the document is of no query."""
+        try:
+            fields = dict(document)
+            for name in ("layers", "entities"):
+                fields[name] = tuple(fields.get(name, ()))
+            if "expand" in fields:
+                fields["expand"] = Direction(fields["expand"])
+            query = cls(**fields)
+            exact = query.as_json() == document
+        except (TypeError, ValueError, AttributeError) as error:
+            raise InvalidInput(CURSOR_WRONG, field="cursor") from error
+        if not exact:  # as it is written: no text for a number, no list for a text
+            raise InvalidInput(CURSOR_WRONG, field="cursor")
+        return query
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryPlace:
+    """Where a page of a query begins, as its cursor carries it: row `at` of the ranking at `revision`, or of the pack
+    that `pack`, its own cursor, leads to (empty: the first)."""
+
+    query: MemoryQuery
+    revision: int | None = None
+    pack: str = ""
+    at: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """What a cursor carries."""
+        return {"query": self.query.as_json(), "revision": self.revision, "pack": self.pack, "at": self.at}
+
+    @classmethod
+    def from_json(cls, document: Any) -> QueryPlace:
+        """The inverse of as_json. Raises InvalidInput: whoever reckons a cursor's check can write what he likes."""
+        if not isinstance(document, dict) or document.keys() != {"query", "revision", "pack", "at"}:
+            raise InvalidInput(CURSOR_WRONG, field="cursor")
+        revision, pack, at = document["revision"], document["pack"], document["at"]
+        whole = type(at) is int and at >= 0 and (revision is None or (type(revision) is int and revision >= 0))
+        if not whole or not isinstance(pack, str) or not isinstance(document["query"], dict):
+            raise InvalidInput(CURSOR_WRONG, field="cursor")
+        return cls(query=MemoryQuery.from_json(document["query"]), revision=revision, pack=pack, at=at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +197,3 @@ class QueryAnswer:
             "follow_ups": list(self.follow_ups),
             "revision": self.revision,
         }
-
-
-CURSOR_WRONG: Final = "the cursor is not one that you were given; begin without one"

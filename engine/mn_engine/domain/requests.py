@@ -21,6 +21,7 @@ from mn_contract.limits import (
 )
 from mn_contract.names import check_id, check_media_type, check_sha256, parse_ref
 from mn_engine.domain.access import OPEN, Acl
+from mn_engine.domain.artifacts import check_open
 from mn_engine.domain.cards import Kind, Stance, Validation
 from mn_engine.domain.facts import Fact
 
@@ -64,7 +65,7 @@ class NewArtifact:
     acl: Acl = field(default=OPEN)
 
     def __post_init__(self) -> None:
-        check_media_type(self.media_type, "artifact.media_type")
+        check_open(check_media_type(self.media_type, "artifact.media_type"), "artifact.media_type")
         if len(self.data) > ARTIFACT_INLINE_BYTES_MAX:
             raise InvalidInput(
                 f"an artifact inside an event is at most {ARTIFACT_INLINE_BYTES_MAX} bytes; put larger ones first",

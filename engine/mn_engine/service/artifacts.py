@@ -10,7 +10,7 @@ from mn_contract.errors import InvalidInput
 from mn_contract.limits import ARTIFACT_CHUNK_BYTES_MAX, ARTIFACT_READ_BYTES_MAX, ARTIFACT_READ_RANGES_MAX
 from mn_contract.names import check_media_type, check_sha256
 from mn_engine.domain.access import Acl
-from mn_engine.domain.artifacts import Artifact, absent, check_hash, readable
+from mn_engine.domain.artifacts import Artifact, absent, check_hash, check_open, readable
 from mn_engine.domain.requests import NewRange
 from mn_engine.domain.scope import Scope
 from mn_engine.service.engine import Call, Engine
@@ -36,6 +36,23 @@ def put_artifact(
     chunks: Iterable[bytes],
 ) -> Artifact:
     """Stores bytes as they come in; nothing is kept where the stream breaks, ends early or is not what was expected."""
+    check_open(media_type, "media_type")
+    return keep_artifact(
+        engine, scope, call, media_type=media_type, expected_sha256=expected_sha256, acl=acl, chunks=chunks
+    )
+
+
+def keep_artifact(
+    engine: Engine,
+    scope: Scope,
+    call: Call,
+    *,
+    media_type: str,
+    expected_sha256: str,
+    acl: Acl,
+    chunks: Iterable[bytes],
+) -> Artifact:
+    """The same, of what the engine itself has made, too."""
     check_media_type(media_type, "media_type")
     if expected_sha256:
         check_sha256(expected_sha256, "expected_sha256")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -55,12 +56,13 @@ from mn_engine.select.cmp.working_set import Delta, Fate, WorkingSet, advance
 from mn_engine.select.cursor import START, Position, encode_cursor
 from mn_engine.select.order import Order, similarities
 from mn_engine.select.stances import OPPOSING, stances_toward
-from mn_engine.service.artifacts import put_artifact, read_artifact, stat_artifact
+from mn_engine.service.artifacts import keep_artifact, read_artifact
 from mn_engine.service.compile import load, place, why_of
 from mn_engine.service.counting import counter_of
 from mn_engine.service.engine import Call, Engine
 from mn_engine.service.seen import see
 
+_SHA256: Final = re.compile("[0-9a-f]{64}")
 _MARK_DIGITS: Final = 16
 _CHECK_DIGITS: Final = 32
 
@@ -303,7 +305,7 @@ def _keep(engine: Engine, scope: Scope, call: Call, document: Mapping[str, Any])
     """Stores a pack's bytes, for its asker alone and only with the roles that it was made with."""
     data = encoded(document)
     sha256 = hashlib.sha256(data).hexdigest()
-    put_artifact(
+    keep_artifact(
         engine,
         scope,
         call,
@@ -317,12 +319,16 @@ def _keep(engine: Engine, scope: Scope, call: Call, document: Mapping[str, Any])
 
 def read_pin(engine: Engine, scope: Scope, call: Call, *, pin: str) -> Packaged:
     """The pack that was kept under a handle, byte for byte. Raises InvalidInput where the handle is not one that this
-    asker was given, NotFound where what it names is gone."""
+    asker was given."""
     sha256, _, check = pin.removeprefix(PIN_PREFIX).partition(".")
-    if not pin.startswith(PIN_PREFIX) or not sha256 or check != _pin_check(sha256, scope):
-        raise InvalidInput("the pin is not one that you were given in this run and with these roles", field="pin")
-    size = stat_artifact(engine, scope, call, sha256=sha256).size
-    wanted = NewRange(artifact=sha256, start=0, end=size, sha256=sha256)
+    wrong = InvalidInput("the pin is not one that you were given in this run and with these roles", field="pinned")
+    if not pin.startswith(PIN_PREFIX) or not _SHA256.fullmatch(sha256) or check != _pin_check(sha256, scope):
+        raise wrong
+    kept = engine.store.artifacts(scope.run_key, {sha256}).get(sha256, ())
+    own = next((handle for handle in kept if handle.pack and handle.owner == scope.principal), None)
+    if own is None:  # the check is no secret: what the engine has not kept for this asker is no pack
+        raise wrong
+    wanted = NewRange(artifact=sha256, start=0, end=own.size, sha256=sha256)
     data = b"".join(piece.chunk for piece in read_artifact(engine, scope, call, ranges=(wanted,)))
     return Packaged(document=json.loads(data), digest=sha256, pin=pin)
 

@@ -15,7 +15,7 @@ from mn_contract.limits import CANDIDATES_MAX, ENTITY_MEMORIES_MAX, EXPAND_MAX
 from mn_contract.smp import MQL_CURSOR_PREFIX
 from mn_engine.domain.packets import Decision, Why
 from mn_engine.domain.packs import PackItem, PackRequest
-from mn_engine.domain.queries import CURSOR_WRONG, Direction, MemoryQuery, QueryAnswer, Row, narrow
+from mn_engine.domain.queries import CURSOR_WRONG, Direction, MemoryQuery, QueryAnswer, QueryPlace, Row, narrow
 from mn_engine.domain.scope import Scope
 from mn_engine.recall.analysis import analyse_query, label_hash
 from mn_engine.recall.index import ENTITY
@@ -37,25 +37,25 @@ def query_memory(
     """A page of what a query finds. A cursor knows its query; both may be given where they agree. Raises
     InvalidInput."""
     call.check()
-    at: dict[str, Any] = {}
     if cursor:
-        at = unseal(cursor, prefix=MQL_CURSOR_PREFIX, scope=scope)
-        known = MemoryQuery.from_json(at["query"])
-        if query is not None and query.as_json() != known.as_json():
+        place = QueryPlace.from_json(unseal(cursor, prefix=MQL_CURSOR_PREFIX, scope=scope))
+        if query is not None and query.as_json() != place.query.as_json():
             raise InvalidInput(CURSOR_WRONG, field="cursor")
-        query = known
-    if query is None:
+    elif query is not None:
+        place = QueryPlace(query=query)
+    else:
         raise InvalidInput("exactly one of ask and find must be given", field="ask")
-    if query.as_of is not None and query.as_of > engine.clock():
+    if place.query.as_of is not None and place.query.as_of > engine.clock():
         raise InvalidInput("as_of lies in the future, of which nothing is known yet; leave it out", field="as_of")
-    return (_asked if query.ask else _found)(engine, scope, call, query, at)
+    return (_asked if place.query.ask else _found)(engine, scope, call, place)
 
 
-def _found(engine: Engine, scope: Scope, call: Call, query: MemoryQuery, at: dict[str, Any]) -> QueryAnswer:
+def _found(engine: Engine, scope: Scope, call: Call, at: QueryPlace) -> QueryAnswer:
+    query = at.query
     run = engine.store.run(scope.run_key)
     run.check_readable()
-    revision = check_revision(at["revision"], run.revision) if at else run.revision
-    start = at["at"] if at else 0
+    revision = run.revision if at.revision is None else check_revision(at.revision, run.revision)
+    start = at.at
     view = engine.indexes.view(scope, revision, history=True)
     ranking = rank(view, Decision(focus=query.find), engine.embedder(), preferences=False)
     end = min(start + query.k, len(ranking))
@@ -70,17 +70,18 @@ def _found(engine: Engine, scope: Scope, call: Call, query: MemoryQuery, at: dic
     asked = analyse_query(query.find)
     stored = load(engine, scope, call, view, [view.ordinal(place) for place in places])
     items = [PackItem(seen=see(one, view), why=why_of(one, asked, *why)) for one, why in zip(stored, whys, strict=True)]
-    more = {"query": query.as_json(), "revision": revision, "at": end} if end < len(ranking) else None
+    more = QueryPlace(query=query, revision=revision, at=end) if end < len(ranking) else None
     return _answer(engine, scope, query, view, items, more)
 
 
-def _asked(engine: Engine, scope: Scope, call: Call, query: MemoryQuery, at: dict[str, Any]) -> QueryAnswer:
+def _asked(engine: Engine, scope: Scope, call: Call, at: QueryPlace) -> QueryAnswer:
+    query = at.query
     request = PackRequest(
         decision=Decision(focus=query.ask),
         model=query.model,
         budget_tokens=query.budget_tokens,
-        cursor=at.get("pack", ""),
-        revision=at.get("revision"),
+        cursor=at.pack,
+        revision=at.revision,
     )
     built = build(engine, scope, call, request)
     revision = built.view.revision
@@ -88,14 +89,13 @@ def _asked(engine: Engine, scope: Scope, call: Call, query: MemoryQuery, at: dic
     items = list(built.pack.items)
     if not request.cursor:
         items += _superseded(engine, scope, call, view, query, built.pack.budget - built.pack.used, built.cost)
-    start = at.get("at", 0)
-    end = start + query.k
-    more: dict[str, Any] | None = None
+    end = at.at + query.k
+    more: QueryPlace | None = None
     if end < len(items):
-        more = {"query": query.as_json(), "pack": request.cursor, "revision": revision, "at": end}
+        more = QueryPlace(query=query, revision=revision, pack=at.pack, at=end)
     elif built.pack.cursor:
-        more = {"query": query.as_json(), "pack": built.pack.cursor, "at": 0}
-    return _answer(engine, scope, query, view, items[start:end], more)
+        more = QueryPlace(query=query, pack=built.pack.cursor)
+    return _answer(engine, scope, query, view, items[at.at : end], more)
 
 
 def _superseded(
@@ -119,7 +119,7 @@ def _answer(
     query: MemoryQuery,
     view: View,
     items: Sequence[PackItem],
-    more: dict[str, Any] | None,
+    more: QueryPlace | None,
 ) -> QueryAnswer:
     live = engine.indexes.view(scope, view.revision).visible
     held = live if query.as_of is None else engine.indexes.view(scope, view.revision, query.as_of).visible
@@ -129,7 +129,7 @@ def _answer(
         for item, place in zip(items, places, strict=True)
     )
     kept = narrow(rows, query)
-    cursor = seal(more, prefix=MQL_CURSOR_PREFIX, scope=scope) if more else ""
+    cursor = seal(more.as_json(), prefix=MQL_CURSOR_PREFIX, scope=scope) if more else ""
     return QueryAnswer(
         revision=view.revision,
         items=kept,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from google.protobuf.json_format import MessageToDict
+from google.protobuf.json_format import MessageToDict, SerializeToJsonError
 from google.protobuf.message import DecodeError, Message
 
 from mn.context.memory.v1 import memory_pb2
@@ -101,6 +101,14 @@ def _decode_reconcile(message: invocation_pb2.ReconcileInvocationRequest) -> Arg
     }
 
 
+def _as_json(message: Message) -> Any:
+    """A message as JSON has it. Raises InvalidInput where it has no such form: times beyond the calendar, say."""
+    try:
+        return MessageToDict(message, preserving_proto_field_name=True)
+    except (SerializeToJsonError, ValueError) as error:
+        raise InvalidInput(f"{message.DESCRIPTOR.name} cannot be read: {error}", field="request") from error
+
+
 def _tool_codec(operation: str) -> Codec:
     """An operation of the memory service: its message has a tool's arguments, its answer the tool's document."""
     tool = BY_OPERATION[operation]
@@ -108,7 +116,7 @@ def _tool_codec(operation: str) -> Codec:
     return Codec(
         request=getattr(memory_pb2, f"{operation}Request"),
         answer=answer,
-        decode=lambda m: tool.read(MessageToDict(m, preserving_proto_field_name=True)),
+        decode=lambda m: tool.read(_as_json(m)),
         encode=lambda result, scope: answer(document=written(tool.encode(result, scope))),
     )
 

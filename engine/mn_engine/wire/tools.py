@@ -90,7 +90,14 @@ class Tool:
         if wrong is not None:
             at = ".".join(map(str, wrong.absolute_path)) or "arguments"
             raise InvalidInput(f"{self.name}: {at}: {_told(wrong)}", field=at)
-        return self.decode(arguments)
+        return self.decode({name: _whole(value, self.properties[name]) for name, value in arguments.items()})
+
+
+def _whole(value: Any, schema: Mapping[str, Any]) -> Any:
+    """A value whose schema wants a whole number, as one: JSON Schema takes 5.0 for one."""
+    if schema.get("type") == "array":
+        return [_whole(item, schema["items"]) for item in value]
+    return int(value) if schema.get("type") == "integer" and isinstance(value, float) else value
 
 
 def _told(wrong: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -11,17 +12,20 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from mn.context.memory.v1 import memory_pb2
-from mn.context.working.v1 import run_pb2
+from mn.context.working.v1 import artifact_pb2, card_pb2, run_pb2
 from mn_contract.canonical import encoded
 from mn_contract.errors import ContextError, InvalidInput, NotFound, PermissionDenied, RunClosed
 from mn_contract.limits import FOCUS_BYTES_MAX, ID_BYTES_MAX
-from mn_contract.smp import ENVELOPE_SCHEMA
+from mn_contract.names import PACK_MEDIA_TYPE
+from mn_contract.smp import ENVELOPE_SCHEMA, MQL_CURSOR_PREFIX, PIN_PREFIX
 from mn_engine.bootstrap import engine_over
-from mn_engine.domain.scope import run_key
+from mn_engine.domain.scope import Scope, run_key
 from mn_engine.faces.embedded import EmbeddedFace
 from mn_engine.faces.http.openapi import openapi
+from mn_engine.select.cursor import seal
 from mn_engine.service.engine import Engine
 from mn_engine.service.operations import MEMORY, OPERATIONS
+from mn_engine.service.packs import _pin_check
 from mn_engine.store.memory import MemoryStore
 from mn_engine.wire.table import TOOLS
 from tests.contract.faces.asking import (
@@ -321,3 +325,97 @@ async def test_a_cleared_run_answers_no_tool(face: str, memory_engine: Engine) -
 
 def _told(error: ContextError) -> tuple[str, str, str]:
     return error.reason, error.message, json.dumps(error.detail, sort_keys=True)
+
+
+FORGED_PLACES: tuple[Any, ...] = (
+    {},
+    [],
+    {"query": {"find": "pump", "k": 1}},
+    *(
+        {"query": {"find": "pump", "k": 1}, "revision": 1, "pack": "", "at": 0, **changed}
+        for changed in (
+            {"query": []},
+            {"query": {}},
+            {"query": {"find": "pump", "k": 1, "unknown": 1}},
+            {"query": {"find": "pump", "k": "1"}},
+            {"query": {"find": "pump", "k": 1, "expand": "sideways"}},
+            {"query": {"find": "pump", "k": 1, "layers": "semantic"}},
+            {"revision": "1"},
+            {"revision": -1},
+            {"pack": 1},
+            {"at": "0"},
+            {"at": -5},
+            {"at": 1.5},
+            {"more": 1},
+        )
+    ),
+)
+
+
+@pytest.mark.parametrize("face", FACES)
+async def test_whoever_reckons_a_cursors_check_gets_no_further(face: str, memory_engine: Engine) -> None:
+    """The check is no secret: what a cursor says is read as a stranger's."""
+    await _seed(memory_engine)
+    scope = Scope(job_id="job", run_id="run", principal="alice", roles=frozenset())
+    async with FACES[face](memory_engine, scope_of()) as ask:
+        for place in FORGED_PLACES:
+            with pytest.raises(InvalidInput):
+                await ask("query_memory", {"cursor": seal(place, prefix=MQL_CURSOR_PREFIX, scope=scope)})
+        far = {"query": {"find": "pump", "k": 1}, "revision": 1, "pack": "", "at": 1 << 40}
+        assert (await ask("query_memory", {"cursor": seal(far, prefix=MQL_CURSOR_PREFIX, scope=scope)}))["items"] == []
+
+
+@pytest.mark.parametrize("content", [b"[1]", b"text", b'{"smp": "1", "items": []}', b"[" * 3000])
+async def test_only_what_the_engine_has_kept_is_a_pin(content: bytes, memory_engine: Engine) -> None:
+    """Nobody can store a pack that another principal reads as the record's."""
+    await _seed(memory_engine)
+    scope = Scope(job_id="job", run_id="run", principal="alice", roles=frozenset())
+    bob = EmbeddedFace(memory_engine)
+    header = {"expected_sha256": hashlib.sha256(content).hexdigest()}
+
+    def put(media_type: str) -> Any:
+        end = artifact_pb2.ArtifactEnd(sha256=header["expected_sha256"])
+        requests = iter(
+            [
+                artifact_pb2.PutArtifactRequest(header=artifact_pb2.ArtifactHeader(media_type=media_type, **header)),
+                artifact_pb2.PutArtifactRequest(chunk=content),
+                artifact_pb2.PutArtifactRequest(end=end),
+            ]
+        )
+        return bob.call("PutArtifact", scope_of("bob").headers(), requests)
+
+    put("text/plain")
+    with pytest.raises(InvalidInput):
+        put(f"{PACK_MEDIA_TYPE}; a=b")
+    inline = card_pb2.InlineArtifact(media_type=PACK_MEDIA_TYPE.upper(), data=content)
+    event = card_pb2.Event(key="forged", artifacts=[inline])
+    with pytest.raises(InvalidInput):
+        bob.call("RecordEvents", scope_of("bob").headers(), card_pb2.RecordEventsRequest(events=[event]))
+    pin = f"{PIN_PREFIX}{header['expected_sha256']}.{_pin_check(header['expected_sha256'], scope)}"
+    async with embedded(memory_engine, scope_of()) as ask:
+        with pytest.raises(InvalidInput) as refused:
+            await ask("get_context", {"pinned": pin})
+    assert refused.value.field == "pinned"
+
+
+@pytest.mark.parametrize("open_face", [over_http, mcp_in_memory, mcp_over_http, mcp_over_stdio])
+async def test_a_whole_number_may_be_written_with_a_point(open_face: Any, memory_engine: Engine) -> None:
+    """JSON Schema takes 5.0 for an integer, and so does every face."""
+    await _seed(memory_engine)
+    async with open_face(memory_engine, scope_of()) as ask:
+        for name, arguments in (
+            ("query_memory", {"find": "pump", "k": 2.0}),
+            ("query_memory", {"ask": "pump", "k": 2.0, "budget_tokens": 400.0}),
+            ("get_context", {"task": "pump", "token_budget": 400.0}),
+        ):
+            plain = {key: int(value) if isinstance(value, float) else value for key, value in arguments.items()}
+            assert encoded(await ask(name, arguments)) == encoded(await ask(name, plain))
+
+
+def test_a_time_beyond_the_calendar_is_refused(memory_engine: Engine) -> None:
+    _open_run(memory_engine)
+    face = EmbeddedFace(memory_engine)
+    for seconds, nanos in ((10**15, 0), (0, -5)):
+        request = memory_pb2.QueryMemoryRequest(find="a", as_of={"seconds": seconds, "nanos": nanos})
+        with pytest.raises(InvalidInput):
+            face.call("QueryMemory", scope_of().headers(), request)
