@@ -4,7 +4,8 @@ Every write is one IMMEDIATE transaction, durable when it returns (WAL, synchron
 call that is not found in it any more would be made again. SQLite keeps no hashes of what it stores, so its structure is
 checked when the file is opened, and each row carries the hash of its values. Its log it checks itself, and takes damage
 there for a cut that power made, so that is looked at before (see `log`); and a file that is gone or empty is known by a
-mark beside it. SQLite's errors become the contract's here and nowhere else.
+mark beside it, which is made when the file itself, and not its log alone, has the schema. SQLite's errors become the
+contract's here and nowhere else.
 """
 
 from __future__ import annotations
@@ -66,10 +67,11 @@ class Database:
         self._closed = False
         with _translated(self._path), self._lock:
             root.mkdir(parents=True, exist_ok=True)
-            self._opened()
+            connection = self._opened()
             _sync_folder(root)
             _sync_folder(root.parent)
             if not (root / MARK_NAME).exists():
+                _merge(connection, self._path)
                 (root / MARK_NAME).touch()
                 _sync_folder(root)
 
@@ -103,9 +105,9 @@ class Database:
                 connection.execute(f"DELETE FROM {table} WHERE (job_id, run_id) = (?, ?)", (job_id, run_id))
         with self.read() as connection:
             connection.execute("VACUUM")
-            (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        if busy:
-            raise _locked(self._path)
+            _merge(connection, self._path, emptied=True)
+        with self.write() as connection:  # a power loss here would leave an index that tells of a log that is empty
+            connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
 
     def close(self) -> None:
         """Idempotent."""
@@ -149,6 +151,14 @@ def _disconnect(connection: sqlite3.Connection, path: Path) -> None:
     with _connecting:
         _connected[os.path.realpath(path)] -= 1
         connection.close()
+
+
+def _merge(connection: sqlite3.Connection, path: Path, *, emptied: bool = False) -> None:
+    """Writes what the log has to the file, and empties the log if so told. Raises DependencyUnavailable where others
+    keep that from being done."""
+    (busy, *_) = connection.execute(f"PRAGMA wal_checkpoint({'TRUNCATE' if emptied else 'FULL'})").fetchone()
+    if busy:
+        raise _locked(path)
 
 
 def _check_there(path: Path) -> None:
