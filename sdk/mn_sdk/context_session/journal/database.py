@@ -4,8 +4,7 @@ Every write is one IMMEDIATE transaction, durable when it returns (WAL, synchron
 call that is not found in it any more would be made again. SQLite keeps no hashes of what it stores, so its structure is
 checked when the file is opened, and each row carries the hash of its values. Its log it checks itself, and takes damage
 there for a cut that power made, so that is looked at before (see `log`); and a file that is gone or empty is known by a
-mark beside it, which is made when the file itself, and not its log alone, has the schema. SQLite's errors become the
-contract's here and nowhere else.
+mark beside it. SQLite's errors become the contract's here and nowhere else.
 """
 
 from __future__ import annotations
@@ -67,11 +66,10 @@ class Database:
         self._closed = False
         with _translated(self._path), self._lock:
             root.mkdir(parents=True, exist_ok=True)
-            connection = self._opened()
+            self._opened()
             _sync_folder(root)
             _sync_folder(root.parent)
             if not (root / MARK_NAME).exists():
-                _merge(connection, self._path)
                 (root / MARK_NAME).touch()
                 _sync_folder(root)
 
@@ -105,7 +103,9 @@ class Database:
                 connection.execute(f"DELETE FROM {table} WHERE (job_id, run_id) = (?, ?)", (job_id, run_id))
         with self.read() as connection:
             connection.execute("VACUUM")
-            _merge(connection, self._path, emptied=True)
+            (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise _locked(self._path)
         with self.write() as connection:  # a power loss here would leave an index that tells of a log that is empty
             connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
 
@@ -153,14 +153,6 @@ def _disconnect(connection: sqlite3.Connection, path: Path) -> None:
         connection.close()
 
 
-def _merge(connection: sqlite3.Connection, path: Path, *, emptied: bool = False) -> None:
-    """Writes what the log has to the file, and empties the log if so told. Raises DependencyUnavailable where others
-    keep that from being done."""
-    (busy, *_) = connection.execute(f"PRAGMA wal_checkpoint({'TRUNCATE' if emptied else 'FULL'})").fetchone()
-    if busy:
-        raise _locked(path)
-
-
 def _check_there(path: Path) -> None:
     if path.with_name(MARK_NAME).exists() and not (path.exists() and path.stat().st_size):
         raise DependencyUnavailable(
@@ -173,9 +165,9 @@ def _check_there(path: Path) -> None:
 def _connection(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
-        connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
-        _migrate(connection, path)
+        _migrate(connection, path)  # before there is a log: a file without its schema would be one that is empty
+        connection.execute("PRAGMA journal_mode=WAL")
         _check_sound(connection, path)
     except BaseException:
         connection.close()
