@@ -21,6 +21,7 @@ from mn_contract.errors import (
 )
 from mn_contract.invocations import Attempt, State
 from mn_sdk.context_session.journal import open_journal
+from mn_sdk.context_session.journal.bindings import Bindings
 from mn_sdk.context_session.journal.database import Database
 from mn_sdk.context_session.journal.keeping import (
     ASIDE,
@@ -64,9 +65,11 @@ class Session:
         rows = Rows(self.database, scope, clearing=Clearing(root, scope), state=None)
         self.inner = Breaking(rows, now_ms=lambda: 0, holder=lambda: "w1", gone=lambda _: False)
         self.notes = Notes(rows)
+        self.bindings = Bindings(self.notes)
         self.journal = KeepingInvocations(
             self.inner,
             self.notes,
+            bindings=self.bindings,
             roles=frozenset(roles),
             patience=lambda seconds: min(seconds, left),
             clock=lambda: self.now,

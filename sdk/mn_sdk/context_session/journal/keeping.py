@@ -30,6 +30,7 @@ from mn_contract.errors import (
 )
 from mn_contract.invocations import REPLAYABLE, Attempt, State
 from mn_sdk.context_session.journal import Invocations
+from mn_sdk.context_session.journal.bindings import Bindings
 from mn_sdk.context_session.journal.notes import Notes
 
 PATIENCE_SECONDS: Final = 30.0
@@ -86,14 +87,15 @@ def _key_of(note_name: str) -> _Key:
 
 
 class KeepingInvocations:
-    """See Invocations; `inner` is the journal, `roles` are the session's. `patience` cuts a wait in seconds to what the
-    session has left."""
+    """See Invocations; `inner` is the journal, `roles` are the session's. `bindings` are kept before a call is
+    dispatched. `patience` cuts a wait in seconds to what the session has left."""
 
     def __init__(
         self,
         inner: Invocations,
         notes: Notes,
         *,
+        bindings: Bindings,
         roles: frozenset[str],
         patience: Callable[[float], float],
         clock: Callable[[], float] = time.monotonic,
@@ -101,6 +103,7 @@ class KeepingInvocations:
     ) -> None:
         self._inner = inner
         self._notes = notes
+        self._bindings = bindings
         self._roles = roles
         self._patience = patience
         self._clock = clock
@@ -132,6 +135,7 @@ class KeepingInvocations:
 
     def dispatch(self, attempt: Attempt, *, request_sha256: str, calls_max: int | None) -> Attempt:
         """See Invocations."""
+        self._bindings.keep(attempt)
         return self._inner.dispatch(attempt, request_sha256=request_sha256, calls_max=calls_max)
 
     def respond(self, attempt: Attempt, response: bytes, *, usable: bool, evidence: str = "") -> Attempt:
