@@ -125,19 +125,19 @@ def test_an_answer_is_not_taken_for_another_questions_by_who_asks_between_its_cl
     assert json.loads((tmp_path / "models/one.json").read_bytes())["system"] == "Answer."
 
 
-def test_an_answer_that_came_between_the_look_and_the_call_is_not_taken_for_another_schemas(
-    model: Upstream, tmp_path: Path, beside: Callable[..., Any]
+@pytest.mark.parametrize("other", [{"system": "Else."}, {"schema": {**SCHEMA, "title": "t"}}], ids=["system", "schema"])
+def test_an_answer_that_came_between_the_look_and_the_call_is_not_taken_for_another_questions(
+    model: Upstream, tmp_path: Path, beside: Callable[..., Any], other: dict[str, Any]
 ) -> None:
-    """The client's call is the same: only the question tells them apart."""
+    """With another schema the client's call is the same: only the question tells them apart."""
 
     def first() -> None:
         with pytest.raises(ValueError, match="no"):
             decide(tmp_path, client=Calling(model), validator=refuse)
 
-    other = {**SCHEMA, "title": "t"}
     for ask in (lambda: beside(first), lambda: None):
         with pytest.raises(IdempotencyConflict):
-            decide(tmp_path, schema=other, client=Calling(model, ask))
+            decide(tmp_path, client=Calling(model, ask), **other)
     assert not (tmp_path / "models/one.json").exists()
     assert decide(tmp_path, client=Calling(model)) == {"answer": "yes"}
     assert len(model.requests) == 1
