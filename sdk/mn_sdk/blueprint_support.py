@@ -2,29 +2,33 @@
 
 A file holds {system, request, schema, value, usage}. The call is a ContextSession's turn: it is counted, sent at most
 once, and a crash between the answer and the file costs no second call. A decision is its path and {system, request,
-schema}: what else a later run says (stage, policy, model, the schema's name) finds the answer that was paid for.
+schema}: what else a later run says (stage, policy, model, the schema's name) finds the answer that was paid for. Which
+question that answers is kept with the claim that its call was dispatched by (see `journal.bindings`).
 """
 
 from __future__ import annotations
 
 import copy
+import errno
 import json
 import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NoReturn, Protocol
 
 from mn_contract.canonical import digest, encoded
 from mn_contract.errors import (
+    DependencyUnavailable,
     IdempotencyConflict,
     InvalidInput,
     InvocationInFlight,
     RecordInUse,
+    StorageFull,
     UnusableResponse,
 )
-from mn_contract.invocations import MAY_BE_BILLED, REPLAYABLE, State, ambiguous
+from mn_contract.invocations import MAY_BE_BILLED, REPLAYABLE, Attempt, State, ambiguous
 from mn_contract.limits import FOCUS_BYTES_MAX
 from mn_contract.names import check_label, check_text
 from mn_sdk.arguments import read_folder, read_path
@@ -33,8 +37,6 @@ from mn_sdk.environment import model_settings
 from mn_sdk.scope import SessionScope
 
 _ASKED: Final = ("system", "request", "schema")
-_KIND: Final = "json-decision"
-"""Of notes: what is decided under a call's name."""
 _UNNAMED: Final = "unnamed"
 """What a request is counted for where no model is named: no tokenizer is assumed, so its margin is the widest."""
 
@@ -69,7 +71,7 @@ def durable_json_decision(
 
     Raises IdempotencyConflict where `path` holds the answer to another question; UnusableResponse where the model
     answered no JSON: the answer is stored, so ask under another path; InvocationInFlight while somebody else asks it;
-    and what a session's turn raises.
+    StorageFull or DependencyUnavailable where the file cannot be written; and what a session's turn raises.
     """
     file, root = _file(path), _resolved(read_folder(context_root, "context_root"), "context_root")
     asked = _asked(system, request, schema, schema_name)
@@ -86,20 +88,26 @@ def durable_json_decision(
         return _validated(validator, asked, saved["value"], f"the value saved in {file} was refused")
     settings = {} if client is not None else _settings()
     _make_folder(file)
-    name = f"json-decision/{digest(os.path.relpath(file, root).encode())[:32]}"
+    name = f"json-decision/{digest(os.fsencode(os.path.relpath(file, root)))[:32]}"
+    question = digest(asked).encode()
     with (
         _told_of(file),
         ContextSession(root, job_id=job_id, run_id=run_id, principal=principal, policy=policy) as session,
     ):
-        again = _claim(session, name, asked, file)
+        earlier = _billed(session, name)
+        _check_question(session, earlier, question, file)
+        if earlier is not None and earlier.state is State.AMBIGUOUS:
+            raise ambiguous(earlier)
+        session.journal.bindings.bind(name, question)
         try:
             with session.turn(name, focus=stage, required_fields=tuple(asked["request"])) as turn:
                 text = _answer(client, asked, schema_name, policy, settings)
             usage = {} if turn.report is None else dict(turn.report.usage)
-        except IdempotencyConflict:
-            if not again:
-                raise
-            text, usage = _answered(session, name)
+        except IdempotencyConflict as conflict:  # somebody has had it called, and perhaps with another stage or model
+            text, usage = _answered(session, name, question, file, conflict)
+        else:
+            if turn.replayed:  # a client's call need not say what the schema is
+                _check_question(session, _billed(session, name), question, file)
         value = _value(name, text)
         refused = (
             f"the answer for {file} was paid for and is stored; it is offered again, at no cost, to a validator that "
@@ -212,7 +220,8 @@ def _told_of(file: Path) -> Iterator[None]:
         yield
     except InvocationInFlight as error:
         raise InvocationInFlight(
-            f"somebody else is asking for {file} right now; call again when that has ended, and find the value there",
+            f"somebody else is asking for {file} right now; call again when that has ended, and find the value there, "
+            "where it was on the same question",
             **error.detail,
         ) from error
     except RecordInUse as error:
@@ -226,8 +235,6 @@ def _told_of(file: Path) -> Iterator[None]:
             "under another path",
             **error.detail,
         ) from error
-    except IdempotencyConflict as error:
-        raise _other_question(file) from error
 
 
 def _other_question(file: Path) -> IdempotencyConflict:
@@ -236,29 +243,33 @@ def _other_question(file: Path) -> IdempotencyConflict:
     )
 
 
-def _claim(session: ContextSession, name: str, asked: Mapping[str, Any], file: Path) -> bool:
-    """Notes what is decided under a name; whether it was before. Raises IdempotencyConflict where another question may
-    have been paid for, AmbiguousInvocation where nobody knows."""
-    question = digest(dict(asked)).encode()
-    kept = session.journal.notes.get(_KIND, name)
+def _billed(session: ContextSession, name: str) -> Attempt | None:
+    """The newest call of a name, where it may have been paid for."""
     newest = session.journal.invocations.newest(name)
-    if newest is None or newest.state not in MAY_BE_BILLED:
-        session.journal.notes.put(_KIND, name, question)
-        return False
-    if kept is not None and kept != question:
+    return newest if newest is not None and newest.state in MAY_BE_BILLED else None
+
+
+def _check_question(session: ContextSession, attempt: Attempt | None, question: bytes, file: Path) -> None:
+    """Raises IdempotencyConflict where a call is known to be on another question."""
+    if attempt is not None and session.journal.bindings.of(attempt) not in (None, question):
         raise _other_question(file)
-    if newest.state is State.AMBIGUOUS:
-        raise ambiguous(newest)
-    return kept == question
 
 
-def _answered(session: ContextSession, name: str) -> tuple[str, dict[str, int]]:
-    """The stored answer of a call, and its usage. Raises UnusableResponse, InvocationInFlight."""
+def _answered(
+    session: ContextSession, name: str, question: bytes, file: Path, conflict: IdempotencyConflict
+) -> tuple[str, dict[str, int]]:
+    """The stored answer to this question of a call that was made otherwise, and its usage. Raises `conflict` where no
+    call was paid for, IdempotencyConflict where one on another question may have been, AmbiguousInvocation where nobody
+    knows, UnusableResponse."""
     from mn_sdk.context_session.provider import restore, usage_of
 
-    newest = session.journal.invocations.newest(name)
-    if newest is None or newest.state not in REPLAYABLE or newest.response is None:
-        raise InvocationInFlight(f"call {name!r} is under way", name=name)
+    newest = _billed(session, name)
+    if newest is None:
+        raise conflict
+    if session.journal.bindings.of(newest) != question:
+        raise _other_question(file) from conflict
+    if newest.state not in REPLAYABLE or newest.response is None:
+        raise ambiguous(newest)
     if not newest.usable:
         raise UnusableResponse(f"the stored answer of call {name!r} cannot be used", name=name, attempt=newest.attempt)
     return str(restore(newest.response).choices[0].message.content), usage_of(newest.response)
@@ -347,10 +358,26 @@ def _saved(file: Path, asked: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _save(file: Path, document: Mapping[str, Any]) -> None:
-    """Writes the file so that it is there whole or not at all; what was paid for is in the journal either way."""
+    """Writes the file so that it is there whole or not at all; what was paid for is in the journal either way. Raises
+    StorageFull, DependencyUnavailable."""
+    data = encoded(dict(document), "value")
     draft = file.parent / f".{uuid.uuid4().hex}.draft"
-    with draft.open("xb") as written:
-        written.write(encoded(dict(document), "value"))
-        written.flush()
-        os.fsync(written.fileno())
-    draft.replace(file)
+    try:
+        try:
+            with draft.open("xb") as written:
+                written.write(data)
+                written.flush()
+                os.fsync(written.fileno())
+            draft.replace(file)
+        except BaseException:
+            with suppress(OSError):  # it was never made, or the folder is gone; the first error says why
+                draft.unlink()
+            raise
+    except OSError as error:
+        told = (
+            f"{file} was answered and cannot be written: {error.strerror}. Call again when it can be; a managed call "
+            "is not made again"
+        )
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise StorageFull(told) from error
+        raise DependencyUnavailable(told, dependency="path") from error

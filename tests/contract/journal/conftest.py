@@ -15,6 +15,7 @@ from mn_engine.faces.embedded import EmbeddedFace
 from mn_engine.store.memory import MemoryStore
 from mn_sdk.client import WorkingMemoryClient
 from mn_sdk.context_session.journal import Invocations, Journal
+from mn_sdk.context_session.journal.bindings import Bindings
 from mn_sdk.context_session.journal.database import Database
 from mn_sdk.context_session.journal.keeping import KeepingInvocations
 from mn_sdk.context_session.journal.notes import Notes
@@ -63,11 +64,12 @@ class Workers:
         else:
             invocations = SqliteInvocations(rows, now_ms=self.clock, holder=lambda: name, gone=self.dead.__contains__)
         notes = Notes(rows)
+        bindings = Bindings(notes)
         if self._kind == "kept":
             invocations = KeepingInvocations(
-                invocations, notes, roles=frozenset(scope.roles), patience=lambda seconds: seconds
+                invocations, notes, bindings=bindings, roles=frozenset(scope.roles), patience=lambda seconds: seconds
             )
-        self._opened.append(Journal(invocations=invocations, notes=notes, rows=rows))
+        self._opened.append(Journal(invocations=invocations, bindings=bindings, notes=notes, rows=rows))
         return self._opened[-1]
 
     def cancel(self) -> None:

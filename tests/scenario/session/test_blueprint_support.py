@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,15 +15,20 @@ import pytest
 
 from mn_contract.errors import (
     AmbiguousInvocation,
+    DependencyUnavailable,
     IdempotencyConflict,
     InvalidInput,
     InvocationInFlight,
     NeedsPartition,
+    StorageFull,
     UnusableResponse,
 )
 from mn_sdk import blueprint_support
 from mn_sdk.blueprint_support import durable_json_decision, json_decision_capacity
-from mn_sdk.context_session import ContextPolicy
+from mn_sdk.context_session import ContextPolicy, ContextSession
+from mn_sdk.context_session.dispatch import Dispatcher
+from mn_sdk.context_session.journal import keeping
+from mn_sdk.context_session.journal.sqlite import SqliteInvocations
 from tests.scenario.session.upstream import Upstream, completion
 
 SCHEMA = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
@@ -69,6 +76,164 @@ def test_a_decision_is_asked_for_once_and_saved(model: Upstream, tmp_path: Path)
     assert sent["max_tokens"] == 2048
     assert model.said()["current"] == {"stage": "review", "goal": "g"}
     assert [file.name for file in (tmp_path / "models").iterdir()] == ["one.json"]
+
+
+class Calling:
+    """A client that calls litellm, without the schema, after something else has happened."""
+
+    def __init__(self, model: Upstream, first: Callable[[], object] = lambda: None) -> None:
+        self._model = model
+        self._first = first
+
+    def completion_text(self, system: str, user: str) -> str:
+        import litellm
+
+        self._first()
+        messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+        return str(litellm.completion(messages=messages, **self._model.arguments).choices[0].message.content)
+
+
+def crashed() -> None:
+    raise KeyboardInterrupt
+
+
+def refuse(schema: Mapping[str, Any], value: Any) -> None:
+    raise ValueError("no")
+
+
+@pytest.fixture
+def beside() -> Iterator[Callable[..., Any]]:
+    """Does something in a thread that no turn has begun, and waits for it."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(int).result()
+        yield lambda *work: pool.submit(*work).result()
+
+
+def test_an_answer_is_not_taken_for_another_questions_by_who_asks_between_its_claim_and_its_dispatch(
+    model: Upstream, tmp_path: Path, beside: Callable[..., Any]
+) -> None:
+    def other() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            decide(tmp_path, system="Else.", client=Calling(model, crashed))
+
+    with pytest.raises(ValueError, match="no"):
+        decide(tmp_path, client=Calling(model, lambda: beside(other)), validator=refuse)
+    with pytest.raises(IdempotencyConflict):
+        decide(tmp_path, system="Else.")
+    assert decide(tmp_path) == {"answer": "yes"}
+    assert len(model.requests) == 1
+    assert json.loads((tmp_path / "models/one.json").read_bytes())["system"] == "Answer."
+
+
+@pytest.mark.parametrize("other", [{"system": "Else."}, {"schema": {**SCHEMA, "title": "t"}}], ids=["system", "schema"])
+def test_an_answer_that_came_between_the_look_and_the_call_is_not_taken_for_another_questions(
+    model: Upstream, tmp_path: Path, beside: Callable[..., Any], other: dict[str, Any]
+) -> None:
+    """With another schema the client's call is the same: only the question tells them apart."""
+
+    def first() -> None:
+        with pytest.raises(ValueError, match="no"):
+            decide(tmp_path, client=Calling(model), validator=refuse)
+
+    for ask in (lambda: beside(first), lambda: None):
+        with pytest.raises(IdempotencyConflict):
+            decide(tmp_path, client=Calling(model, ask), **other)
+    assert not (tmp_path / "models/one.json").exists()
+    assert decide(tmp_path, client=Calling(model)) == {"answer": "yes"}
+    assert len(model.requests) == 1
+
+
+@pytest.mark.parametrize("stage", ["review", "later"])
+def test_a_worker_that_died_in_its_call_leaves_an_unknown_outcome(
+    model: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr(Dispatcher, "settle", lambda *_: crashed())
+        with pytest.raises(KeyboardInterrupt):
+            decide(tmp_path)
+    with pytest.raises(AmbiguousInvocation):
+        decide(tmp_path, stage=stage)
+    assert len(model.requests) == 1
+
+
+def test_a_kept_answer_that_the_journal_refuses_is_handed_out(
+    model: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: Any, **__: Any) -> None:
+        raise DependencyUnavailable("away", dependency="journal")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(keeping, "PATIENCE_SECONDS", 0)
+        broken.setattr(SqliteInvocations, "respond", away)
+        with pytest.raises(DependencyUnavailable) as lost:
+            decide(tmp_path)
+        with ContextSession(tmp_path / "context", job_id="job", run_id="run", principal="specialist") as session:
+            SqliteInvocations(session.journal.rows, now_ms=lambda: 0).reconcile(
+                lost.value.detail["name"], response=None, evidence="nothing in the provider's log"
+            )
+    with pytest.raises(IdempotencyConflict) as kept:
+        decide(tmp_path)
+    assert kept.value.detail["response"] == lost.value.detail["response"]
+
+
+def test_a_file_is_synced_before_it_has_its_name(
+    model: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsync, file = os.fsync, tmp_path / "models/one.json"
+    synced: list[bool] = []
+
+    def syncing(descriptor: int) -> None:
+        if os.readlink(f"/proc/self/fd/{descriptor}").startswith(str(file.parent)):
+            synced.append(file.exists())
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", syncing)
+    decide(tmp_path)
+    assert synced == [False]
+
+
+@pytest.mark.parametrize(
+    ("code", "error"), [(errno.ENOSPC, StorageFull), (errno.EFBIG, StorageFull), (errno.EIO, DependencyUnavailable)]
+)
+def test_a_file_that_cannot_be_written_leaves_nothing_and_is_saved_later(
+    model: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, error: type[Exception]
+) -> None:
+    fsync, folder = os.fsync, tmp_path / "models"
+
+    def failing(descriptor: int) -> None:
+        if os.readlink(f"/proc/self/fd/{descriptor}").startswith(str(folder)):
+            raise OSError(code, os.strerror(code))
+        fsync(descriptor)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", failing)
+        with pytest.raises(error):
+            decide(tmp_path)
+    assert list(folder.iterdir()) == []
+    assert decide(tmp_path) == {"answer": "yes"}
+    assert len(model.requests) == 1
+
+
+def test_what_its_caller_changes_while_it_is_asked_is_not_what_was_asked(tmp_path: Path) -> None:
+    request, schema = {"goal": {"of": ["g"]}}, {"properties": {"answer": {}}}
+
+    class Meddling:
+        def completion_text(self, system: str, user: str) -> str:
+            request["goal"]["of"].append("h")
+            schema["properties"]["more"] = {}
+            return '{"answer": "yes"}'
+
+    decide(tmp_path, client=Meddling(), request=request, schema=schema)
+    saved = json.loads((tmp_path / "models/one.json").read_bytes())
+    assert (saved["request"], saved["schema"]) == ({"goal": {"of": ["g"]}}, {"properties": {"answer": {}}})
+
+
+def test_a_name_that_is_no_text_is_a_name(model: Upstream, tmp_path: Path) -> None:
+    odd = os.fsdecode(b"\xff")
+    for _ in range(2):
+        assert decide(tmp_path, odd) == {"answer": "yes"}
+        (tmp_path / f"models/{odd}.json").unlink()
+    assert len(model.requests) == 1
 
 
 def test_a_crash_before_the_file_costs_no_second_call(
@@ -145,14 +310,7 @@ def test_a_client_of_the_callers_is_asked_instead(tmp_path: Path) -> None:
 
 
 def test_a_client_that_calls_litellm_is_managed(model: Upstream, tmp_path: Path) -> None:
-    import litellm
-
-    class Calling:
-        def completion_text(self, system: str, user: str) -> str:
-            messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
-            return str(litellm.completion(messages=messages, **model.arguments).choices[0].message.content)
-
-    assert decide(tmp_path, client=Calling()) == {"answer": "yes"}
+    assert decide(tmp_path, client=Calling(model)) == {"answer": "yes"}
     assert "recalled" in model.said()
     assert json.loads((tmp_path / "models/one.json").read_bytes())["usage"]["prompt_tokens"] == 10
 
@@ -294,9 +452,6 @@ def test_a_path_that_cannot_be_a_file_is_refused_before_anything_is_paid_for(mod
 
 
 def test_a_validator_that_refuses_a_paid_answer_may_be_changed(model: Upstream, tmp_path: Path) -> None:
-    def refuse(schema: Mapping[str, Any], value: Any) -> None:
-        raise ValueError("no")
-
     with pytest.raises(ValueError, match="no") as refused:
         decide(tmp_path, validator=refuse)
     assert "paid for" in refused.value.__notes__[0]

@@ -141,40 +141,125 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     assert "damaged" in refused.value.message
 
 
-def killed(root: Path) -> Path:
-    """The log of a journal whose process was killed after a call was answered."""
+def killed(root: Path, *, merged: bool = False) -> Path:
+    """The log of a journal whose process was killed after a call was answered; `merged` into the file, if so told."""
     code = (
         "import os, sys; from pathlib import Path\n"
         "from mn_sdk.context_session.journal.database import Database\n"
         "from tests.unit.sdk.test_journal import answered\n"
-        "answered(Database(Path(sys.argv[1]))); os._exit(0)"
+        "database = Database(Path(sys.argv[1])); answered(database)\n"
+        "with database.read() as connection:\n"
+        "    len(sys.argv) < 3 or connection.execute('PRAGMA wal_checkpoint(FULL)').fetchall()\n"
+        "os._exit(0)"
     )
-    subprocess.run([sys.executable, "-c", code, root], check=True, cwd=Path(__file__).parents[3])
+    words = [sys.executable, "-c", code, str(root), *(["merged"] if merged else [])]
+    subprocess.run(words, check=True, cwd=Path(__file__).parents[3])
     return root / f"{FILE_NAME}-wal"
 
 
-def _cut(data: bytearray) -> None:
-    del data[len(data) // 2 :]
+def _cut(size: Callable[[int], int]) -> Callable[[Path], None]:
+    return lambda file: os.truncate(file, size(file.stat().st_size))
 
 
-def _flipped(place: int) -> Callable[[bytearray], None]:
-    def flip(data: bytearray) -> None:
+def _zeroed(file: Path) -> None:
+    file.write_bytes(bytes(file.stat().st_size))
+
+
+def _flipped(place: int) -> Callable[[Path], None]:
+    def flip(file: Path) -> None:
+        data = bytearray(file.read_bytes())
         data[place] ^= 1
+        file.write_bytes(data)
 
     return flip
 
 
-@pytest.mark.parametrize("damage", [_cut, *map(_flipped, (3, 20, 100, -1))], ids=["cut", "3", "20", "100", "-1"])
-def test_a_log_that_is_damaged_is_refused_for_good(tmp_path: Path, damage: Callable[[bytearray], None]) -> None:
+LOST = {"gone": Path.unlink, "emptied": _cut(lambda _: 0), "short": _cut(lambda _: 20), "zeroed": _zeroed}
+DAMAGED = {"half": _cut(lambda size: size // 2), "its last byte": _cut(lambda size: size - 1)}
+FLIPPED = {f"byte {place}": _flipped(place) for place in (3, 20, 40, 100, -1)}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+@pytest.mark.parametrize("damage", ({**LOST, **DAMAGED, **FLIPPED}).values(), ids=[*LOST, *DAMAGED, *FLIPPED])
+def test_a_log_that_is_damaged_is_refused_for_good(tmp_path: Path, damage: Callable[[Path], None]) -> None:
     """SQLite would take the damage for a cut that power made, drop the calls, and have them made again."""
-    left = killed(tmp_path)
-    data = bytearray(left.read_bytes())
-    damage(data)
-    left.write_bytes(data)
+    damage(killed(tmp_path))
+    left = contents(tmp_path)
     for _ in range(2):
         with pytest.raises(DependencyUnavailable, match="wal is damaged"):
             Database(tmp_path)
-    assert left.read_bytes() == data
+    assert contents(tmp_path) == left
+
+
+@pytest.mark.parametrize("damage", LOST.values(), ids=LOST)
+def test_a_log_that_the_file_has_all_of_is_not_needed(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    damage(killed(tmp_path, merged=True))
+    database = Database(tmp_path)
+    newest = invocations(database).newest("call")
+    assert newest is not None
+    assert newest.response == b"answer"
+    database.close()
+
+
+@pytest.mark.parametrize("damage", DAMAGED.values(), ids=DAMAGED)
+def test_a_log_that_ends_early_is_refused_also_where_the_file_has_all_of_it(
+    tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    """SQLite reads a log before its file, so that what stands there would be older."""
+    damage(killed(tmp_path, merged=True))
+    with pytest.raises(DependencyUnavailable, match="wal is damaged"):
+        Database(tmp_path)
+
+
+def test_a_log_that_another_process_works_on_is_not_taken_for_damaged(tmp_path: Path) -> None:
+    """Between two looks at them the log may begin anew; then its index says something else."""
+    left = killed(tmp_path)
+    index = log._read_index(tmp_path / FILE_NAME)
+    left.unlink()
+    with patch.object(log, "_read_index", side_effect=[index, None]):
+        log.check_log(tmp_path / FILE_NAME)
+    with patch.object(log, "_read_index", side_effect=[index, index]), pytest.raises(DependencyUnavailable):
+        log.check_log(tmp_path / FILE_NAME)
+
+
+def test_a_log_of_another_generation_than_its_index_is_read(tmp_path: Path) -> None:
+    """The index is not synced: after a power loss it may be one of an earlier log."""
+    left = killed(tmp_path)
+    index = (tmp_path / f"{FILE_NAME}-shm").read_bytes()
+    database = Database(tmp_path)
+    with database.read() as connection:
+        connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+    Notes(rows_of(database)).set_cursor("c", 1)
+    newer = left.read_bytes()
+    database.close()
+    left.write_bytes(newer)
+    (tmp_path / f"{FILE_NAME}-shm").write_bytes(index)
+    database = Database(tmp_path)
+    assert Notes(rows_of(database)).cursor("c") == 1
+    database.close()
+
+
+def test_a_young_journal_has_its_tables_in_its_file(tmp_path: Path) -> None:
+    """Else its mark would stand beside a file whose loss nobody sees."""
+    database = Database(tmp_path / "run")
+    (tmp_path / FILE_NAME).write_bytes((tmp_path / "run" / FILE_NAME).read_bytes())
+    database.close()
+    alone = sqlite3.connect(tmp_path / FILE_NAME)
+    tables = alone.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+    alone.close()
+    assert {name for (name,) in tables} == set(TABLES)
+
+
+def test_an_erased_log_is_not_left_empty(tmp_path: Path) -> None:
+    """With an index that a power loss has kept from before, it would be taken for one that was damaged."""
+    database = Database(tmp_path)
+    answered(database)
+    database.erase("job", "run")
+    assert (tmp_path / f"{FILE_NAME}-wal").stat().st_size
+    database.close()
 
 
 def test_a_log_that_power_cut_off_in_the_middle_of_a_commit_is_read(tmp_path: Path) -> None:
@@ -190,15 +275,17 @@ def test_a_log_that_power_cut_off_in_the_middle_of_a_commit_is_read(tmp_path: Pa
     database.close()
 
 
-def test_a_log_is_not_touched_where_this_process_has_the_file_open(tmp_path: Path) -> None:
-    """Closing any descriptor of a file ends the locks that SQLite holds on it in this process."""
-    first = Database(tmp_path)
+@pytest.mark.parametrize("name", ["run", "linked"])
+def test_a_log_is_not_touched_where_this_process_has_the_file_open(tmp_path: Path, name: str) -> None:
+    """Closing any descriptor of a file ends the locks that SQLite holds on it in this process, by whatever name."""
+    first = Database(tmp_path / "run")
+    (tmp_path / "linked").symlink_to(tmp_path / "run")
     answered(first)
     with patch.object(log, "_read_index", side_effect=AssertionError):
-        second = Database(tmp_path)
+        second = Database(tmp_path / name)
     second.close()
     first.close()
-    Database(tmp_path).close()
+    Database(tmp_path / "run").close()
 
 
 @pytest.mark.parametrize("emptied", [False, True])
@@ -345,6 +432,30 @@ def test_a_process_that_ended_is_gone_and_this_one_is_not() -> None:
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert holder.is_gone(ended.stdout.strip())
     assert not holder.is_gone(holder.own_holder())
+
+
+def test_a_process_that_ended_is_gone_before_its_parent_has_asked_how(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of which only the first thread has ended is not."""
+    code = "from mn_sdk.context_session.journal.holder import own_holder; print(own_holder(), flush=True)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        assert ended.stdout is not None
+        named = ended.stdout.read().strip()
+        assert holder.is_gone(named)
+        read = holder._read
+        monkeypatch.setattr(
+            holder,
+            "_read",
+            lambda path: read(path) if path.name != "stat" else _with_threads(read(path), 2),
+        )
+        assert not holder.is_gone(named)
+
+
+def _with_threads(stat: str, count: int) -> str:
+    name, end, after = stat.rpartition(")")
+    fields = after.split()
+    fields[17] = str(count)
+    return f"{name}{end} {' '.join(fields)}"
 
 
 def test_a_process_id_that_was_given_out_again_is_another_holder() -> None:

@@ -21,6 +21,7 @@ from mn_contract.errors import (
 )
 from mn_contract.invocations import Attempt, State
 from mn_sdk.context_session.journal import open_journal
+from mn_sdk.context_session.journal.bindings import Bindings
 from mn_sdk.context_session.journal.database import Database
 from mn_sdk.context_session.journal.keeping import (
     ASIDE,
@@ -64,9 +65,11 @@ class Session:
         rows = Rows(self.database, scope, clearing=Clearing(root, scope), state=None)
         self.inner = Breaking(rows, now_ms=lambda: 0, holder=lambda: "w1", gone=lambda _: False)
         self.notes = Notes(rows)
+        self.bindings = Bindings(self.notes)
         self.journal = KeepingInvocations(
             self.inner,
             self.notes,
+            bindings=self.bindings,
             roles=frozenset(roles),
             patience=lambda seconds: min(seconds, left),
             clock=lambda: self.now,
@@ -82,11 +85,17 @@ class Session:
     def begin(self, name: str = "call", retry: str = "") -> Attempt:
         return self.journal.begin(name, fingerprint="1" * 64, lease_ms=1000, retry=retry)
 
-    def found(self, name: str = "call") -> Attempt:
-        """The newest attempt, as the journal itself has it."""
-        newest = self.inner.newest(name)
-        assert newest is not None
-        return newest
+    def found(self, name: str = "call", number: int | None = None) -> Attempt:
+        """An attempt, or the newest, as the journal itself has it."""
+        found = self.inner.find(name, number)
+        assert found is not None
+        return found
+
+    def replaced(self) -> tuple[Attempt, Attempt]:
+        """A call that was given up, and the retry that has replaced it; both are out."""
+        first = self.dispatched()
+        self.inner.lose(first, evidence="its worker ended")
+        return first, self.journal.dispatch(self.begin(retry="again"), request_sha256="2" * 64, calls_max=None)
 
     def losing(
         self, failure: BaseException, response: bytes = ANSWER, *, usable: bool = True, name: str = "call"
@@ -152,7 +161,7 @@ def test_who_next_looks_at_the_call_finds_it_answered(session: Session, look: st
     found = session.begin() if look == "begin" else session.journal.newest("call")
     assert found is not None
     assert (found.state, found.response) == (State.RESPONDED, ANSWER)
-    assert session.notes.get(KIND, "call") is None
+    assert session.notes.get(KIND, "call/1") is None
 
 
 def test_a_later_session_under_the_same_root_finds_it(session: Session, tmp_path: Path) -> None:
@@ -185,14 +194,62 @@ def test_while_the_journal_is_away_nothing_goes_on(session: Session) -> None:
 
 
 def test_what_no_disk_takes_is_kept_in_memory(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*note: Any) -> None:
-        raise StorageFull("full")
-
     with monkeypatch.context() as patched:
-        patched.setattr(session.notes, "put", full)
+        patched.setattr(session.notes, "put", _full)
         assert session.losing(StorageFull("full")).detail["kept"] == "memory"
     session.inner.failures = ()
     assert session.begin().response == ANSWER
+
+
+@pytest.mark.parametrize("where", ["notes", "memory"])
+def test_each_attempt_keeps_its_own(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """A call that was given up may be answered while its retry is: both are paid for."""
+    first, second = session.replaced()
+    session.inner.failures = (DOWN,)
+    with monkeypatch.context() as patched:
+        if where == "memory":
+            patched.setattr(session.notes, "put", _full)
+        for attempt, response in ((second, b'{"n": 2}'), (first, b'{"n": 1}')):
+            with pytest.raises(DependencyUnavailable) as kept:
+                session.journal.respond(attempt, response, usable=True)
+            assert kept.value.detail["kept"] == where
+    session.inner.failures = ()
+    asked = session if where == "memory" else Session(tmp_path)
+    assert asked.begin().response == b'{"n": 2}'
+    assert (asked.found().state, asked.found(number=1).state) == (State.RESPONDED, State.SUPERSEDED)
+    assert asked.found(number=1).response == b'{"n": 1}'
+    asked.database.close()
+
+
+def test_the_evidence_of_a_late_response_is_kept_with_it(session: Session, tmp_path: Path) -> None:
+    first, _ = session.replaced()
+    session.inner.failures = (DOWN,)
+    with pytest.raises(DependencyUnavailable):
+        session.journal.respond(first, ANSWER, usable=True, evidence="ticket 4711\nby phone")
+    later = Session(tmp_path)
+    later.journal.offer_all()
+    assert (later.found(number=1).response, later.found(number=1).evidence) == (ANSWER, "ticket 4711\nby phone")
+    later.database.close()
+
+
+def test_what_was_passed_over_is_offered_again_where_it_is_kept_again(session: Session) -> None:
+    attempt = session.dispatched()
+    session.inner.failures = (PermissionDenied("no"),)
+    with pytest.raises(PermissionDenied):
+        session.journal.respond(attempt, ANSWER, usable=True)
+    session.journal.offer_all()
+    session.inner.failures = (DOWN,)
+    with pytest.raises(DependencyUnavailable):
+        session.journal.respond(attempt, ANSWER, usable=True)
+    session.inner.failures = ()
+    session.journal.offer_all()
+    assert session.found().response == ANSWER
+
+
+def _full(*note: Any) -> None:
+    raise StorageFull("full")
 
 
 def test_an_interrupt_does_not_lose_it(session: Session, tmp_path: Path) -> None:
@@ -212,7 +269,7 @@ def test_of_a_cleared_run_nothing_is_kept(session: Session) -> None:
     """Invariant 15. The error carries the response all the same."""
     error = session.losing(RunClosed("cleared", reason="RUN_CLEARED"))
     assert (error.detail["kept"], error.detail["response"]) == ("nowhere", json.loads(ANSWER))
-    assert session.notes.get(KIND, "call") is None
+    assert session.notes.get(KIND, "call/1") is None
 
 
 @pytest.mark.parametrize("failure", [IdempotencyConflict("settled"), NotFound("gone")])
@@ -220,7 +277,7 @@ def test_what_the_journal_refuses_is_kept(session: Session, failure: ContextErro
     error = session.losing(failure)
     assert (error.reason, error.detail["kept"]) == (failure.reason, "notes")
     assert error.detail["response"] == json.loads(ANSWER)
-    assert session.notes.get(KIND, "call") is not None
+    assert session.notes.get(KIND, "call/1") is not None
 
 
 @pytest.mark.parametrize("later", [False, True], ids=["the same session", "a later one"])
@@ -238,7 +295,7 @@ def test_a_call_whose_response_is_kept_is_not_made_again_because_somebody_said_s
         assert kept.value.detail["response"] == json.loads(ANSWER)
     assert asked.journal.newest("call") == session.inner.newest("call")
     assert asked.begin(retry="pay-again").attempt == 2
-    assert session.notes.get(KIND, "call") is None
+    assert session.notes.get(KIND, "call/1") is None
     note = session.notes.get(ASIDE, "call/1")
     assert note is not None
     assert note.endswith(ANSWER)
@@ -250,7 +307,7 @@ def test_what_has_another_response_is_replayed_with_it(session: Session) -> None
     session.inner.failures = ()
     session.inner.respond(session.found(), b"{}", usable=True)
     assert session.begin().response == b"{}"
-    assert session.notes.get(KIND, "call") is not None
+    assert session.notes.get(KIND, "call/1") is not None
 
 
 def test_a_session_that_is_opened_offers_what_is_kept(session: Session, tmp_path: Path) -> None:
@@ -269,7 +326,7 @@ def test_the_next_call_of_any_name_offers_it(session: Session) -> None:
     for state in (State.DISPATCHED, State.RESPONDED):
         assert session.begin("another").state is State.PREPARED
         assert session.found().state is state
-    assert session.notes.get(KIND, "call") is None
+    assert session.notes.get(KIND, "call/1") is None
 
 
 def test_an_engine_that_is_away_is_asked_once_for_all_that_is_kept(session: Session) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from mn_contract.invocations import Attempt
 
 if TYPE_CHECKING:
+    from mn_sdk.context_session.journal.bindings import Bindings
     from mn_sdk.context_session.journal.notes import Notes
     from mn_sdk.context_session.journal.remote import Caller
     from mn_sdk.context_session.journal.rows import Clearing, Rows
@@ -69,6 +70,7 @@ class Journal:
     """A session's journal."""
 
     invocations: Invocations
+    bindings: Bindings
     notes: Notes
     rows: Rows
 
@@ -96,6 +98,7 @@ def open_journal(
     `state` tells how the run stands (see Rows); `patience` cuts a wait in seconds to what the session has left;
     `check_new` is SqliteInvocations', for a journal that can be lost while the record is not.
     """
+    from mn_sdk.context_session.journal.bindings import Bindings
     from mn_sdk.context_session.journal.database import Database
     from mn_sdk.context_session.journal.keeping import KeepingInvocations
     from mn_sdk.context_session.journal.notes import Notes
@@ -110,9 +113,10 @@ def open_journal(
         else RemoteInvocations(engine)
     )
     notes = Notes(rows)
-    kept = KeepingInvocations(invocations, notes, roles=frozenset(scope.roles), patience=patience)
+    bindings = Bindings(notes)
+    kept = KeepingInvocations(invocations, notes, bindings=bindings, roles=frozenset(scope.roles), patience=patience)
     kept.offer_all()
-    return Journal(invocations=kept, notes=notes, rows=rows)
+    return Journal(invocations=kept, bindings=bindings, notes=notes, rows=rows)
 
 
 __all__ = ["Invocations", "Journal", "open_journal"]

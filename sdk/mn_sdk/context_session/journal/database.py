@@ -106,6 +106,8 @@ class Database:
             (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
             raise _locked(self._path)
+        with self.write() as connection:  # a power loss here would leave an index that tells of a log that is empty
+            connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
 
     def close(self) -> None:
         """Idempotent."""
@@ -163,9 +165,9 @@ def _check_there(path: Path) -> None:
 def _connection(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
-        connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
-        _migrate(connection, path)
+        _migrate(connection, path)  # before there is a log: a file without its schema would be one that is empty
+        connection.execute("PRAGMA journal_mode=WAL")
         _check_sound(connection, path)
     except BaseException:
         connection.close()

@@ -1,8 +1,9 @@
 """Who holds a claim: host, process, its start time, and the piece of work in it; and whether a holder is provably gone.
 
 A process id alone is not an identity: it is used again. The host part tells machines, boots and process namespaces
-apart, so that only a holder of this very process table is ever called dead. Where the start time cannot be read,
-nothing is proved by it, and a claim simply runs out. Within this process a piece of work is gone once it has ended, so
+apart, so that only a holder of this very process table is ever called dead. A process that has ended stays in that
+table until its parent has asked how (a zombie): it is gone. Where the start time cannot be read, nothing is proved by
+it, and a claim simply runs out. Within this process a piece of work is gone once it has ended, so
 that what an interrupt left behind is known at once, and two tasks of one thread are two holders.
 """
 
@@ -77,6 +78,8 @@ def is_gone(holder: str) -> bool:
     started = _start_time(pid)
     if _UNKNOWN not in (started, parts[2]) and started != parts[2]:
         return True
+    if _has_ended(pid):
+        return True
     return pid == os.getpid() and parts[3].startswith("w") and parts[3] not in _working
 
 
@@ -95,9 +98,19 @@ def _namespace() -> str:
 
 
 def _start_time(pid: int) -> str:
-    """Field 22 of /proc/PID/stat, clock ticks after boot; "0" where it cannot be read."""
+    """Clock ticks after boot; "0" where it cannot be read."""
+    return _stat(pid, 22)
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a process that is still in the table has ended. Of one whose first thread alone has, others go on."""
+    return _stat(pid, 3) in ("Z", "X") and _stat(pid, 20) in ("0", "1")
+
+
+def _stat(pid: int, field: int) -> str:
+    """A field of /proc/PID/stat, by its number in proc(5), from 3 on; "0" where it cannot be read."""
     after_name = _read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
-    return after_name[19] if len(after_name) > 19 else _UNKNOWN
+    return after_name[field - 3] if len(after_name) > field - 3 else _UNKNOWN
 
 
 def _read(path: Path) -> str:

@@ -1,5 +1,5 @@
 """Small durable notes of one scope, under the session's root: named cursors, pages of recall, reports and requests of
-turns, responses that the journal did not take yet."""
+turns, what calls are made for, responses that the journal did not take yet."""
 
 from __future__ import annotations
 
