@@ -44,7 +44,7 @@ MEMORIES: tuple[dict[str, Any], ...] = (
         "text": "The pump now costs 12 euros. The supplier raised it in March.",
         "topics": ["pricing"],
         "entities": ["Nadia"],
-        "supersedes": ["price-1"],
+        "supersedes": ["note/price-1"],
         "occurred_at": "2026-03-01T01:00:00+01:00",
         "confidence": 0.75,
         "key": "price-2",
@@ -56,15 +56,15 @@ READS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("get_context", {"task": "What does the pump cost?", "topics": ["pricing"]}),
     ("get_context", {"task": "pump", "format": "json", "model": "claude", "token_budget": 900}),
     ("get_context", {"task": "pump", "format": "markdown", "counter_share": 0.5, "entities": ["Nadia"]}),
-    ("get_context", {"task": "pump", "as_of": "2026-06-01T00:00:00Z", "pin": True, "required": ["price-2"]}),
+    ("get_context", {"task": "pump", "as_of": "2026-06-01T00:00:00Z", "pin": True, "required": ["note/price-2"]}),
     ("query_memory", {"find": "pump", "k": 1}),
     ("query_memory", {"ask": "pump", "valid_only": False, "min_trust": 0, "budget_tokens": 600, "expand": "neighbors"}),
     ("query_memory", {"find": "pump", "as_of": "2026-06-01T01:00:00.25+01:00", "layers": ["semantic"]}),
-    ("expand", {"ref": "price-2"}),
-    ("expand", {"ref": "price-2", "direction": "neighbors"}),
+    ("expand", {"ref": "note/price-2"}),
+    ("expand", {"ref": "note/price-2", "direction": "neighbors"}),
     ("expand", {"ref": "nowhere", "direction": "more"}),
     ("search", {"query": "pump"}),
-    ("fetch", {"id": "price-2"}),
+    ("fetch", {"id": "note/price-2"}),
 )
 PACK = {"task": "pump"}
 REFUSED: tuple[tuple[str, dict[str, Any], type[ContextError]], ...] = (
@@ -86,7 +86,7 @@ REFUSED: tuple[tuple[str, dict[str, Any], type[ContextError]], ...] = (
     ("get_context", {"pinned": "pin:x", "task": "a"}, InvalidInput),
     ("fetch", {"id": "absent"}, NotFound),
     ("remember_this", {"text": "a rule", "kind": "constraint"}, InvalidInput),
-    ("remember_this", {"text": "over another's", "supersedes": ["bob:his"]}, PermissionDenied),
+    ("remember_this", {"text": "over another's", "supersedes": ["bob:note/his"]}, PermissionDenied),
     ("propose_memory", {"text": "é" * 4097}, InvalidInput),
 )
 UNTYPED: tuple[tuple[str, Any], ...] = (
@@ -110,7 +110,7 @@ UNTYPED: tuple[tuple[str, Any], ...] = (
     ("remember_this", {"text": ""}),
     ("remember_this", {"text": "a", "confidence": 2}),
     ("remember_this", {"text": "a", "job_id": "other"}),
-    ("propose_memory", {"text": "a", "supersedes": ["price-1"]}),
+    ("propose_memory", {"text": "a", "supersedes": ["note/price-1"]}),
 )
 
 
@@ -252,7 +252,7 @@ async def test_many_callers_at_once_get_what_is_theirs(memory_engine: Engine) ->
                     pack = await ask("get_context", {"task": "secret", "session_id": "chat"})
                     assert {item["content"] for item in pack["items"]} == {f"The secret of {run}."}
                     (found,) = (await ask("search", {"query": "secret"}))["results"]
-                    assert found["id"] == f"of-{run}"
+                    assert found["id"] == f"note/of-{run}"
 
         await asyncio.gather(*(one(run, mcp=mcp) for run in runs for mcp in (True, False)))
 
