@@ -242,7 +242,9 @@ _NOTE: Final[Mapping[str, Any]] = {
     "confidence": _share("How far it can be trusted."),
     "occurred_at": _time("When it was true or seen (RFC 3339, with a zone)."),
     "contradicts": _texts("Memories that it says otherwise than.", CARD_LIST_MAX, _REF_BYTES_MAX),
-    "key": _text("Name of this write: the same again changes nothing.", ID_BYTES_MAX),
+    "key": _text(
+        "Name of this write: the same again changes nothing. Without one, nothing while it is live.", ID_BYTES_MAX
+    ),
 }
 
 _RESULT: Final = {"id": {"type": "string"}, "title": {"type": "string"}, "url": {"type": "string"}}
@@ -277,7 +279,8 @@ _TOOLS: Final = (
             "task": _text("What is to be done or answered.", FOCUS_BYTES_MAX),
             "format": {
                 "enum": [one.value for one in Format],
-                "description": "How the pack is written; smp by default.",
+                "description": "How the pack is written; smp by default. markdown is the items' lines, which the budget"
+                " counts, under three lines and, in a session, above one.",
             },
             "model": _text("The model or surface that reads it, such as claude, gpt-4o or cursor.", MODEL_BYTES_MAX),
             "token_budget": {
@@ -319,8 +322,8 @@ _TOOLS: Final = (
             "entities": _texts("Keep only what mentions one of these.", QUERY_ENTITIES_MAX, LABEL_BYTES_MAX),
             "as_of": _time("Keep only what held at this time (RFC 3339, with a zone)."),
             "valid_only": {"type": "boolean", "description": "Drop what no longer holds; true by default."},
-            "min_relevance": _share("Keep only what is at least so relevant."),
-            "min_trust": _share("Keep only what is trusted at least so far."),
+            "min_relevance": _share("Keep only what is at least so relevant; drops what nothing rates."),
+            "min_trust": _share("Keep only what is trusted at least so far; drops what nobody rated."),
             "budget_tokens": {
                 "type": "integer",
                 "minimum": PACK_BUDGET_TOKENS_MIN,
