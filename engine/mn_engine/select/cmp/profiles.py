@@ -72,12 +72,12 @@ class ModelProfile:
 
     def estimate(self, text: str) -> int:
         """Tokens of a text by its length, rounded up: prose at the profile's rate. What is no prose (hashes, dates,
-        paths, code, other scripts) takes more of any tokenizer: two tokens for three letters or digits, and one for
+        paths, code, other scripts) takes more of any tokenizer: three tokens for five letters or digits, and one for
         every other sign."""
         odd = "".join(_NO_PROSE.findall(text))
         plain = len(_PLAIN.findall(odd))
         prose = -(-(len(text) - len(odd)) * _THOUSAND // round(self.chars_per_token * _THOUSAND))
-        return prose + -(-plain * 2 // 3) + len(odd) - plain
+        return prose + -(-plain * 3 // 5) + len(odd) - plain
 
 
 GENERIC: Final = ModelProfile(
