@@ -6,14 +6,15 @@ import os
 import threading
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mn_contract.addresses import Address
-from mn_contract.errors import DependencyUnavailable
+from mn_contract.errors import DependencyUnavailable, RunClosed
 from mn_engine.config import profiles, selector
 from mn_engine.domain.deadlines import Remaining, endless
+from mn_engine.domain.scope import Scope
 from mn_engine.embedding import wordllama
 from mn_engine.faces.asking import ToolCalls
 from mn_engine.faces.embedded import EmbeddedFace
@@ -68,11 +69,14 @@ def http_server(address: Address, gate: Gate) -> HttpServer:
 
 
 @asynccontextmanager
-async def answering(record: Path) -> AsyncIterator[Answer]:
-    """How tools are answered by an engine over the record at `record`. Raises what open_engine raises."""
+async def answering(record: Path, scope: Scope) -> AsyncIterator[Answer]:
+    """How tools are answered by an engine over the record at `record`, in which the run of `scope` is opened where it
+    is new: nobody else can do that. Raises what open_engine raises."""
     engine, calls = open_engine(record), ToolCalls(Workers())
-    calls.serve(engine)
     try:
+        with suppress(RunClosed):  # of a cleared run each answer says so
+            engine.store.open_run(scope.job_id, scope.run_id, max_stored_bytes=None, now=engine.clock())
+        calls.serve(engine)
         yield calls.answer
     finally:
         calls.shutdown()

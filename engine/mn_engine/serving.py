@@ -54,7 +54,8 @@ def serve_mcp(config: McpConfig) -> None:
     """
     for number in _STOPPING:
         signal.signal(number, signal.SIG_DFL)
-    serve_stdio(dialled(config.replicas, config.token) if config.replicas else answering(config.record), config.scope)
+    opened = dialled(config.replicas, config.token) if config.replicas else answering(config.record, config.scope)
+    serve_stdio(opened, config.scope)
 
 
 def log_to_stderr(level: str) -> None:

@@ -1,8 +1,9 @@
 """A session's working set on the side of who reads it: deltas are applied, content is kept, the pack is whole.
 
 The engine says what changed (`items=new`); here stands what was sent before. After every turn `items` is the pack: its
-memories, in its order. A delta that comes twice changes nothing; one that was lost is noticed by its number, or by a
-memory that is missing, and the whole pack is asked for again.
+memories, in its order. A delta that comes twice changes nothing and answers no new task; one that was lost is noticed
+by its number, or by a memory that is missing, and the whole pack is asked for again. What stood here before it is let
+go: the engine takes it that the lost delta came, and would not send again what that one changed.
 """
 
 from __future__ import annotations
@@ -44,12 +45,14 @@ class WorkingSet:
     def update(self, task: str, **arguments: Any) -> list[dict[str, Any]]:
         """The next turn: asks for what changed, and answers the whole pack."""
         asked = {**self._arguments, **arguments, "task": task}
-        if not self.apply(self._get_context(**asked, items="new")) and not self.apply(self._get_context(**asked)):
-            raise DependencyUnavailable(
-                "the session moves on faster than this working set can follow: another program uses its session_id",
-                dependency="engine",
-            )
-        return self.items
+        before = self._cursor
+        for whole in ({"items": "new"}, {}):
+            if self.apply(self._get_context(**asked, **whole)) and self._cursor > before:
+                return self.items
+        raise DependencyUnavailable(
+            "the session moves on faster than this working set can follow: another program uses its session_id",
+            dependency="engine",
+        )
 
     def apply(self, envelope: Mapping[str, Any]) -> bool:
         """Takes in an envelope of the session. False where one before it was lost, or it is of a turn that is over:
@@ -64,6 +67,8 @@ class WorkingSet:
         known = all(len(item) > 1 or item["ref"] in self._kept for item in envelope["items"])
         if number < self._cursor or not (whole or (number == self._cursor + 1 and known)):
             return False
+        if number != self._cursor + 1:
+            self._kept.clear()
         self._cursor = number
         for ref in (*change["evicted"], *(one["ref"] for one in change["superseded"])):
             self._kept.pop(ref, None)

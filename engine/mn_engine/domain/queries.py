@@ -65,6 +65,8 @@ class MemoryQuery:
             raise InvalidInput(f"entities: at most {QUERY_ENTITIES_MAX} of them", field="entities")
         for entity in self.entities:
             check_label(entity, "entities")
+            if not entity.strip():
+                raise InvalidInput("entities: one of them is blank", field="entities")
         for name in ("min_relevance", "min_trust"):
             least = getattr(self, name)
             if least is not None and not 0.0 <= least <= 1.0:

@@ -111,6 +111,8 @@ class NewCard:
     occurrences: int = 1
     tokens: int = 0
     fact: Fact | None = None
+    begins: bool = False
+    """Whether it holds from when it is recorded, where it says no valid_from; a fact does."""
 
     def __post_init__(self) -> None:
         if self.id:
@@ -135,6 +137,7 @@ class NewCard:
             "acl": self.acl.as_json(),
             **{name: getattr(self, name) for name in _PLAIN},
             **({} if self.fact is None else {"fact": self.fact.as_json()}),
+            **({"begins": True} if self.begins else {}),
         }
 
 

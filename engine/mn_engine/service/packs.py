@@ -54,7 +54,7 @@ from mn_engine.select.cmp.table import ITEM_OVERHEAD_TOKENS, REDUNDANCY_PENALTY
 from mn_engine.select.cmp.utility import time_of, utility
 from mn_engine.select.cmp.working_set import Delta, Fate, WorkingSet, advance
 from mn_engine.select.cursor import START, Position, encode_cursor
-from mn_engine.select.order import Order, similarities
+from mn_engine.select.order import Order
 from mn_engine.select.stances import OPPOSING, stances_toward
 from mn_engine.service.artifacts import keep_artifact, read_artifact
 from mn_engine.service.compile import load, place, why_of
@@ -63,6 +63,7 @@ from mn_engine.service.engine import Call, Engine
 from mn_engine.service.seen import see
 
 _SHA256: Final = re.compile("[0-9a-f]{64}")
+_EXCLUDED: Final = re.compile(r"(?<=[^~])~([1-9][0-9]{0,8})\Z")
 _MARK_DIGITS: Final = 16
 _CHECK_DIGITS: Final = 32
 
@@ -113,12 +114,14 @@ def build(engine: Engine, scope: Scope, call: Call, request: PackRequest) -> Bui
     decision = request.decision
     profile = resolve_profile(request.model, engine.profiles)
     counter, tokens = counter_of(request.model, profile)
-    bound = digest(["pack", decision.as_json(), profile.name, request.counter_share])
-    reading = place(engine, scope, call, decision, request.revision, None, cursor=request.cursor, request_digest=bound)
+    cursor, excluded = _read_cursor(request.cursor)
+    bound = _bound(request, profile, excluded)
+    reading = place(engine, scope, call, decision, request.revision, None, cursor=cursor, request_digest=bound)
     view, query = reading.view, analyse_query(decision.focus)
     named = [view.place(view.resolve(ref)) for ref in decision.required]
     ranking = rank(view, decision, engine.embedder(), held=np.asarray(named, np.int64))
-    required = list(dict.fromkeys([*named, *_top_constraint(view, decision, ranking)]))
+    asked = bool(query.terms or decision.topics or decision.claims or decision.entities)
+    required = list(dict.fromkeys([*named, *_top_constraint(view, decision, ranking if asked else None)]))
     page = _Page(
         engine=engine,
         scope=scope,
@@ -136,11 +139,16 @@ def build(engine: Engine, scope: Scope, call: Call, request: PackRequest) -> Bui
     while True:
         filled = page.fill(position)
         position = filled.next
+        excluded += filled.excluded
         if filled.packed.taken or position is None:
             break
+    cursor = ""
+    if position is not None:
+        bound = _bound(request, profile, excluded)
+        cursor = _cursor(encode_cursor(position, revision=view.revision, request_digest=bound, scope=scope), excluded)
     items = tuple(item for _, item in filled.packed.taken)
     missing = not len(ranking) and not required
-    short = bool(filled.pending or filled.excluded)
+    short = bool(filled.pending or excluded)
     status = CoverageStatus.MISSING if missing else CoverageStatus.DEGRADED if short else CoverageStatus.COMPLETE
     pack = Pack(
         revision=view.revision,
@@ -148,23 +156,38 @@ def build(engine: Engine, scope: Scope, call: Call, request: PackRequest) -> Bui
         budget=page.budget,
         used=filled.packed.used,
         counter=counter,
-        coverage=PackCoverage(status=status, excluded=filled.excluded, deduped=filled.deduped, pending=filled.pending),
+        coverage=PackCoverage(status=status, excluded=excluded, deduped=filled.deduped, pending=filled.pending),
         items=items,
-        cursor=encode_cursor(position, revision=view.revision, request_digest=bound, scope=scope) if position else "",
+        cursor=cursor,
         follow_ups=tuple(follow_ups(items, decision, budget=page.budget, pending=filled.pending)),
         graph=graph_of(items, scope.principal),
     )
     return Built(pack=pack, view=view, query=query, newest=reading.newest, cost=page.cost)
 
 
-def _top_constraint(view: View, decision: Decision, ranking: Ranking) -> list[int]:
-    """The place of the constraint that every pack for the decision holds: of those that apply the best ranked one, else
-    the newest; empty where none applies."""
-    constraints = applying(view, decision, np.flatnonzero(view.constraints()))
-    if not len(constraints):
-        return []
-    best = ranking.best_of(constraints)
-    return [int(constraints[-1]) if best is None else best]
+def _bound(request: PackRequest, profile: ModelProfile, excluded: int) -> str:
+    """What a cursor is good for: the question, whatever the budget, and what it says was excluded."""
+    return digest(["pack", request.decision.as_json(), profile.name, request.counter_share, excluded])
+
+
+def _cursor(position: str, excluded: int) -> str:
+    """A pack's cursor: that of its position, and how many memories the pages so far have found to fit none."""
+    return f"{position}~{excluded}" if excluded else position
+
+
+def _read_cursor(cursor: str) -> tuple[str, int]:
+    """(the position's cursor, excluded): the inverse. What is neither stays as it is, and is refused as no position."""
+    found = _EXCLUDED.search(cursor)
+    return (cursor[: found.start()], int(found[1])) if found else (cursor, 0)
+
+
+def _top_constraint(view: View, decision: Decision, ranking: Ranking | None) -> list[int]:
+    """The place of the constraint that every pack for the decision holds: the best that was found for it, whatever
+    topics it names (found is applying); where none was, or nothing was asked (None), the newest that applies to every
+    decision or names a topic or claim of this one. Empty where there is none."""
+    constraints = np.flatnonzero(view.constraints())
+    best = None if ranking is None else ranking.best_of(constraints)
+    return [int(place) for place in applying(view, decision, constraints)[-1:]] if best is None else [best]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,35 +270,47 @@ class _Page:
         if not items:
             return Packed(taken=(), used=0), {}
         asker = self.scope.principal
+        stances = stances_toward(self.view, self.request.decision)[np.asarray(places, np.int64)]
+        opposing = frozenset(np.flatnonzero(np.isin(stances, OPPOSING)).tolist())
+        share = self.request.counter_share
         if not self.profile.knapsack:
-            return by_layer(items, required=must, budget=self.budget, cost=self.cost, asker=asker), {}
+            packed = by_layer(
+                items,
+                required=must,
+                opposing=opposing,
+                counter_share=share,
+                budget=self.budget,
+                cost=self.cost,
+                asker=asker,
+            )
+            return packed, {}
         order = self._order(places, items)
         offered = [items[one] for one in order]
-        at = np.asarray(places, np.int64)[order]
-        near = similarities(self.view.index.sketches(at))
-        into = fold([item.seen for item in offered], near, apart=frozenset(map(order.index, must)))
+        into = fold([item.seen for item in offered], apart=frozenset(map(order.index, must)))
+        turns = list(range(len(order)))
         for speaker in set(into.values()):
-            others = [offered[one] for one, other in into.items() if other == speaker]
-            offered[speaker] = speaking_for(offered[speaker], others, asker)
-        opposing = np.isin(stances_toward(self.view, self.request.decision)[at], OPPOSING)
-        kept = [one for one in range(len(order)) if one not in into]
+            folded = [one for one, other in into.items() if other == speaker]
+            offered[speaker] = speaking_for(offered[speaker], [offered[one] for one in sorted(folded)], asker)
+            turns[speaker] = min(speaker, *folded)  # what is said is offered when it is first due, whoever says it
+        kept = sorted((one for one in range(len(order)) if one not in into), key=turns.__getitem__)
         packed = knapsack(
             [offered[one] for one in kept],
             required={kept.index(order.index(one)) for one in must},
-            opposing={number for number, one in enumerate(kept) if opposing[one]},
-            counter_share=self.request.counter_share,
+            opposing={number for number, one in enumerate(kept) if order[one] in opposing},
+            counter_share=share,
             budget=self.budget,
             cost=self.cost,
             asker=asker,
         )
         taken = tuple((order[kept[number]], item) for number, item in packed.taken)
-        folded = {order[one]: order[other] for one, other in into.items()}
-        return replace(packed, taken=taken), folded
+        return replace(packed, taken=taken), {order[one]: order[other] for one, other in into.items()}
 
     def _order(self, places: Sequence[int], items: Sequence[PackItem]) -> list[int]:
-        """The order in which the items are offered, whatever the budget."""
+        """The order in which the items are offered, whatever the budget. Recency counts from the time that is asked of,
+        else from the newest of them; what is dated after all of them were noted is as recent as these."""
         as_of = self.request.decision.as_of
         newest = max(time_of(item.card) for item in items) if as_of is None else as_of
+        newest = min(newest, max(item.card.captured_at for item in items))
         best = max(item.why.score for item in items)
         utilities = [
             utility(item.card, score=item.why.score, best=best, newest=newest, weights=self.profile.weights)

@@ -117,7 +117,7 @@ def _card(batch: _Batch, asked: NewCard, card_id: str) -> Card:
         trust=asked.trust,
         occurred_at=asked.occurred_at,
         captured_at=batch.now if asked.captured_at is None else asked.captured_at,
-        valid_from=batch.now if asked.fact is not None and asked.valid_from is None else asked.valid_from,
+        valid_from=batch.now if asked.valid_from is None and (asked.begins or asked.fact) else asked.valid_from,
         valid_until=asked.valid_until,
         source_url=asked.source_url,
         relations=tuple(Relation(type_, _target(batch, ref)) for type_, ref in asked.relations),

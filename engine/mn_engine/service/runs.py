@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mn_contract.errors import NotFound
 from mn_contract.limits import REASON_BYTES_MAX
 from mn_contract.names import check_text
 from mn_engine.domain.runs import Run, RunState, Tombstone, check_max_stored_bytes
@@ -16,6 +17,17 @@ def open_run(engine: Engine, scope: Scope, call: Call, *, max_stored_bytes: int 
     call.check()
     check_max_stored_bytes(max_stored_bytes)
     return engine.store.open_run(scope.job_id, scope.run_id, max_stored_bytes=max_stored_bytes, now=engine.clock())
+
+
+def written_run(engine: Engine, scope: Scope) -> Run:
+    """The run that a model's tool is about to write to, opened where it is new: no such caller could open it. Raises
+    RunClosed."""
+    try:
+        run = engine.store.run(scope.run_key)
+    except NotFound:
+        run = engine.store.open_run(scope.job_id, scope.run_id, max_stored_bytes=None, now=engine.clock())
+    run.check_readable()
+    return run
 
 
 def get_run(engine: Engine, scope: Scope, call: Call) -> Run:

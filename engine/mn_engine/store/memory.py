@@ -252,7 +252,7 @@ class MemoryStore:
     def _rows(self, run_key: str) -> _RunRows:
         rows = self._runs.get(run_key)
         if rows is None:
-            raise NotFound("there is no such run; open it first")
+            raise NotFound("there is no such run: open it, or write to it first")
         return rows
 
     def _readable(self, run_key: str) -> _RunRows:

@@ -203,6 +203,8 @@ def _decode_note(arguments: Arguments) -> Arguments:
         source_url=arguments.get("source_url", ""),
         confidence=arguments.get("confidence"),
         occurred_at=micros(arguments, "occurred_at"),
+        valid_from=micros(arguments, "valid_from"),
+        valid_until=micros(arguments, "valid_until"),
         relations=tuple(relations),
     )
     return {"memory": memory, "key": arguments.get("key", "")}
@@ -248,8 +250,12 @@ _NOTE: Final[Mapping[str, Any]] = {
     "source_url": text("Where it comes from.", SOURCE_URL_BYTES_MAX),
     "confidence": share("How far it can be trusted."),
     "occurred_at": time("When it was true or seen (RFC 3339, with a zone)."),
+    "valid_from": time("Since when it holds; of what takes another's place, by default since it is recorded."),
+    "valid_until": time("Until when it holds; open by default."),
     "contradicts": texts("Memories that it says otherwise than.", CARD_LIST_MAX, REF_BYTES_MAX),
-    "key": text("Name of this write: the same again changes nothing.", ID_BYTES_MAX),
+    "key": text(
+        "Name of this write: the same again changes nothing. Without one, nothing while it is live.", ID_BYTES_MAX
+    ),
 }
 
 _RESULT: Final = {"id": {"type": "string"}, "title": {"type": "string"}, "url": {"type": "string"}}
@@ -284,7 +290,8 @@ PACK_TOOLS: Final = (
             "task": text("What is to be done or answered.", FOCUS_BYTES_MAX),
             "format": {
                 "enum": [one.value for one in Format],
-                "description": "How the pack is written; smp by default.",
+                "description": "How the pack is written; smp by default. markdown is the items' lines, which the budget"
+                " counts, under three lines and, in a session, above one.",
             },
             "model": text("The model or surface that reads it, such as claude, gpt-4o or cursor.", MODEL_BYTES_MAX),
             "token_budget": {
@@ -326,8 +333,8 @@ PACK_TOOLS: Final = (
             "entities": texts("Keep only what mentions one of these.", QUERY_ENTITIES_MAX, LABEL_BYTES_MAX),
             "as_of": time("Keep only what held at this time (RFC 3339, with a zone)."),
             "valid_only": {"type": "boolean", "description": "Drop what no longer holds; true by default."},
-            "min_relevance": share("Keep only what is at least so relevant."),
-            "min_trust": share("Keep only what is trusted at least so far."),
+            "min_relevance": share("Keep only what is at least so relevant; drops what nothing rates."),
+            "min_trust": share("Keep only what is trusted at least so far; drops what nobody rated."),
             "budget_tokens": {
                 "type": "integer",
                 "minimum": PACK_BUDGET_TOKENS_MIN,

@@ -127,7 +127,7 @@ def _delta(session: ContextSession) -> dict[str, Any]:
     change = session.envelope(QUESTION, model="claude", session_id="chat")["working_memory"]
     click.echo(f"  the date moves: superseded={json.dumps(change['superseded'])}")
     stale = {one["ref"]: one["replacement"] for one in change["superseded"]}
-    check("what no longer holds is named with what replaces it", stale.get("date-first") == "date-moved")
+    check("what no longer holds is named with what replaces it", stale.get("date-again") == "date-moved")
     for _ in range(4):
         change = session.envelope("on-call roster", model="cursor", token_budget=300, session_id="chat")[
             "working_memory"

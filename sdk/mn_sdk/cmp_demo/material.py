@@ -90,7 +90,7 @@ def memories() -> Iterator[dict[str, Any]]:
     yield {
         "event_id": "date-again",
         "kind": "fact",
-        "record": "Planned for 4 May: the Atlas launch!",
+        "record": "Atlas launch is planned for 4 May",
         "entities": ["Atlas"],
         "source_url": "https://minutes.example/13",
     }

@@ -151,6 +151,49 @@ def test_what_no_page_holds_is_told_and_passed_over(faces: Faces) -> None:
     assert "long" not in refs(told)
 
 
+def test_what_no_page_holds_is_told_on_every_page_after(faces: Faces) -> None:
+    """Invariant 13: the last page is not complete where the first one could not be."""
+    alice = faces.of()
+    opened(alice)
+    for n in range(5):
+        observe(alice, f"long{n}", "pump door " * 800, "fact")
+    _fill(alice, 40)
+    for model in ("", "claude"):
+        told = [context(alice, "pump door mark", model=model, token_budget=300)]
+        while told[-1]["cursor"]:
+            told.append(context(alice, "pump door mark", model=model, token_budget=300, cursor=told[-1]["cursor"]))
+        assert len(told) > 2
+        excluded = [page["coverage"]["excluded"] for page in told]
+        assert excluded == [5] * len(told)
+        assert {page["coverage"]["status"] for page in told} == {"degraded"}
+    cursor = told[0]["cursor"]
+    for wrong in (cursor.replace("~5", "~4"), cursor.replace("~5", ""), cursor.replace("~5", "~05"), "~5"):
+        with pytest.raises(InvalidInput):
+            context(alice, "pump door mark", model="claude", token_budget=300, cursor=wrong)
+
+
+def test_a_generic_page_holds_a_memory_whole_or_no_page_does(faces: Faces) -> None:
+    """Invariant 13: without the ladder a first sentence that would fit makes nothing wait for a page."""
+    alice = faces.of()
+    opened(alice)
+    observe(alice, "long", "The door is red. " + "door " * 1600, "fact")
+    told = context(alice, "door", token_budget=300)
+    assert (told["coverage"]["excluded"], told["coverage"]["pending"], told["cursor"]) == (1, 0, None)
+    assert refs(context(alice, "door", token_budget=300, model="claude")) == ["long"]
+
+
+def test_a_cursor_is_good_for_its_request_alone(faces: Faces) -> None:
+    """Invariant 8: pages of other shares would leave gaps. Another budget is fine."""
+    alice = faces.of()
+    _fill(alice, 60)
+    told = context(alice, "door mark", token_budget=300, counter_share=0.2)
+    for other in ({"counter_share": 0.3}, {}, {"counter_share": 0.2, "model": "claude"}):
+        with pytest.raises(InvalidInput):
+            context(alice, "door mark", token_budget=300, cursor=told["cursor"], **other)
+    again = context(alice, "door mark", token_budget=400, cursor=told["cursor"], counter_share=0.2)
+    assert not set(refs(again)) & set(refs(told))
+
+
 def test_a_pack_does_not_change_by_waiting(engine: Engine) -> None:
     """Invariant 5: recency is counted from the newest candidate, not from the clock."""
     alice = Embedded(engine, SessionScope(job_id="job", run_id="run", principal="alice", roles=()))
@@ -166,6 +209,44 @@ def test_a_pack_does_not_change_by_waiting(engine: Engine) -> None:
         assert packs[0].digest == packs[1].digest
 
 
+def _about_gates(transport: Transport, *years: int, **further: Any) -> None:
+    opened(transport)
+    for year in years:
+        at = datetime(year, 10, 1, tzinfo=UTC)
+        observe(transport, f"y{year}", f"The gate code of warehouse {year} is {year * 7}.", "fact", occurred_at=at)
+
+
+def test_a_memory_of_the_future_makes_nothing_else_old(engine: Engine) -> None:
+    """It is as recent as one that was noted now: one wrong date does not switch recency off."""
+    told: list[list[str]] = []
+    now = datetime.now(UTC)
+    for run, at in (("noted", None), ("dated", datetime(9999, 12, 31, tzinfo=UTC))):
+        alice = Embedded(engine, SessionScope(job_id="job", run_id=run, principal="alice", roles=()))
+        opened(alice)
+        for n in range(16):
+            when = now - timedelta(days=1 + 90 * n)
+            observe(alice, f"y{n}", f"The gate code of warehouse {n} is {n * 7}.", "fact", occurred_at=when)
+        observe(alice, "h", "The gate code planned for warehouse is 1.", "fact", occurred_at=at)
+        told.append(refs(context(alice, "gate code of warehouse", model="claude", token_budget=300)))
+    assert told[0] == told[1]
+    assert told[0].index("y0") < told[0].index("y1"), "the newest of them first, though it ranks last"
+
+
+def test_recency_counts_from_the_time_that_is_asked_of(engine: Engine) -> None:
+    """As of 2015 what was true then is recent; what is dated later stands beside it and is not old."""
+    alice = Embedded(engine, SessionScope(job_id="job", run_id="run", principal="alice", roles=()))
+    _about_gates(alice, 2010, 2015, 2025)
+    observe(alice, "late", "Warehouse.", "fact", occurred_at=datetime(2025, 11, 1, tzinfo=UTC))
+    now = refs(context(alice, "gate code of warehouse", model="claude"))
+    then = refs(context(alice, "gate code of warehouse", model="claude", as_of="2015-10-02T00:00:00Z"))
+    assert now.index("y2015") > now.index("y2025")
+    assert then.index("y2015") < then.index("y2010")
+    weights = [context(alice, "gate code of warehouse", model="claude", as_of=f"{year}-10-02T00:00:00Z") for year in (
+        2010, 2015)]  # fmt: skip
+    assert [refs(one)[-1] for one in weights][1] == "y2010"
+    assert refs(weights[0]) != refs(weights[1])
+
+
 def test_what_is_required_stands_on_the_first_page_wherever_it_ranks(faces: Faces) -> None:
     alice = faces.of()
     _fill(alice, 240)
@@ -175,6 +256,7 @@ def test_what_is_required_stands_on_the_first_page_wherever_it_ranks(faces: Face
     while True:
         page = context(alice, "door number mark", token_budget=3000, cursor=cursor)
         seen += refs(page)
+        assert page["coverage"]["pending"] == 241 - len(seen), "what the first page held is not to come"
         cursor = page["cursor"]
         if cursor is None:
             break
@@ -197,6 +279,22 @@ def test_the_top_constraint_is_always_in(faces: Faces) -> None:
     assert {"c3", "c50", "rule"} <= set(refs(told))
 
 
+def test_a_constraint_that_is_found_applies_whatever_topics_it_names(faces: Faces) -> None:
+    """The caller who names no topics asks with words; what these find is the top constraint."""
+    alice = faces.of()
+    _fill(alice, 60)
+    observe(alice, "rule", "Never paint a door " + "under any sky whatever the weather may be " * 5, "constraint",
+            topics=["paint"])  # fmt: skip
+    observe(alice, "general", "Speak softly in the library.", "constraint")
+    observe(alice, "other", "No ladders in the lift.", "constraint", topics=["lift"])
+    for model in ("", "gpt", "cursor"):
+        assert refs(context(alice, "red door mark", model=model, token_budget=300))[0] == "rule"
+        assert refs(context(alice, "red door mark", model=model, token_budget=300, topics=["hall"]))[0] == "rule"
+        for task in ("nothing of the kind", ""):
+            assert refs(context(alice, task, model=model, token_budget=300))[0] == "general", "as before"
+        assert refs(context(alice, "", model=model, token_budget=300, topics=["lift"]))[0] == "other"
+
+
 def test_a_constraint_that_does_not_fit_is_a_refusal(faces: Faces) -> None:
     alice = faces.of()
     opened(alice)
@@ -217,15 +315,16 @@ def test_opposition_gets_the_share_that_is_asked_for(faces: Faces) -> None:
     record(alice, *(event(f"s{n}", card(f"door door door claim {n} holds", stance="supports")) for n in range(80)))
     observe(alice, "against", "door of another kind, so no", stance="opposes")
     assert "against" not in refs(context(alice, "door claim holds", model="cursor", token_budget=300))
-    told = context(alice, "door claim holds", model="cursor", token_budget=300, counter_share=0.3)
-    assert "against" in refs(told)
+    for model in ("", "cursor"):
+        told = context(alice, "door claim holds", model=model, token_budget=300, counter_share=0.3)
+        assert "against" in refs(told)
 
 
 def test_near_duplicates_fold_and_are_named(faces: Faces) -> None:
     alice = faces.of()
     opened(alice)
     observe(alice, "a", "The Atlas launch of the web team is planned for May.", "fact", source_url="http://a")
-    observe(alice, "b", "Planned for May: the Atlas launch of the web team!", "fact", source_url="http://b")
+    observe(alice, "b", "Atlas launch of web team is planned for May", "fact", source_url="http://b")
     observe(alice, "c", "The Atlas launch of the web team is not planned for May.", "fact")
     told = context(alice, "Atlas launch", model="claude")
     assert told["coverage"]["deduped"] == 1
@@ -235,6 +334,47 @@ def test_near_duplicates_fold_and_are_named(faces: Faces) -> None:
     assert speaker["occurrences"] == 2
     assert "c" in refs(told)
     assert sorted(refs(context(alice, "Atlas launch"))) == ["a", "b", "c"], "generic folds nothing"
+
+
+def test_a_fold_hides_nothing_that_a_query_would_find(faces: Faces) -> None:
+    """Invariant 3: nobody speaks for another, and who is trusted less or is older not for who is more."""
+    alice, bob = faces.of(), faces.of("bob")
+    opened(alice)
+    observe(alice, "hearsay", "Price cap is ten euros a seat", "fact", confidence=0.01)
+    observe(alice, "contract", "The price cap is ten euros a seat.", "fact", confidence=0.99, source_url="http://c")
+    observe(bob, "plant", "The price cap is ten euros a seat", "fact", confidence=0.01)
+    (own, bobs) = sorted(
+        context(alice, "price cap", model="claude")["items"], key=lambda item: item["ref"] != "contract"
+    )
+    assert (own["ref"], own["folded_refs"], own["confidence"]) == ("contract", ["hearsay"], 0.99)
+    assert bobs["ref"] == "bob:plant"
+    told = Memories(alice.call).query(ask="price cap", model="claude", min_trust=0.5)
+    assert refs(told) == ["contract"]
+
+
+def test_what_is_folded_stands_where_the_first_of_it_would(faces: Faces) -> None:
+    """What is said is offered when it is first due, whoever says it."""
+    alice = faces.of()
+    opened(alice)
+    observe(alice, "a", "The Atlas launch is planned for May.", "fact", topics=["launch", "date"])
+    for n in range(12):
+        observe(alice, f"n{n}", f"Atlas in May, part {n}.", "fact", topics=["launch"])
+    observe(alice, "b", "Atlas launch is planned for May", "fact")
+    (first, *_) = context(alice, "Atlas May", model="claude", topics=["launch", "date"])["items"]
+    assert (first["ref"], first["folded_refs"]) == ("b", ["a"])
+
+
+def test_generic_packs_stand_best_first(faces: Faces) -> None:
+    """The protocol's order of items; its layers are shares of the room."""
+    alice = faces.of()
+    opened(alice)
+    for kind in ("fact", "decision", "procedure", "identity"):
+        observe(alice, kind, f"pricing {kind}", kind)
+    observe(alice, "best", "pricing cap exact question answer", "observation")
+    told = context(alice, "pricing cap exact question answer")["items"]
+    assert told[0]["ref"] == "best"
+    relevances = [item["relevance"] for item in told]
+    assert relevances == sorted(relevances, reverse=True)
 
 
 def test_a_pin_replays_the_pack_whatever_came_since(faces: Faces) -> None:
@@ -356,6 +496,30 @@ def test_warnings_carry_the_delta_for_plain_packs(faces: Faces) -> None:
     observe(alice, "c1b", "door mark again", "fact", relations=[("supersedes", "c1")])
     told = Memories(alice.call).context(task="door mark", format="json", session_id="chat")
     assert "working_memory:superseded:c1=>c1b" in told["warnings"]
+
+
+def test_markdown_is_the_lines_of_the_budget_and_three_of_ours(faces: Faces) -> None:
+    """Invariant 1: what a session hears is one line, however much is new."""
+    import mn_tokens
+
+    alice = faces.of()
+    opened(alice)
+    for n in range(60):
+        observe(
+            alice, f"pricing-observation/2026-11-30/{n:04d}", f"Fact {n} on pricing: it costs {n * 3} euros.", "fact"
+        )
+    for model in ("gpt-4o", "cursor", "claude", ""):
+        for budget in (300, 3000):
+            asked = {"task": "pricing", "model": model, "token_budget": budget, "format": "markdown"}
+            session_id = f"md-{model}-{budget}"
+            plain = Memories(alice.call).context(**asked)
+            told = Memories(alice.call).context(**asked, session_id=session_id)
+            lines = "".join(line for line in plain.splitlines(keepends=True) if line.startswith("> "))
+            assert mn_tokens.text_tokens("o200k_base", lines) <= budget
+            assert told == plain + "\n<!-- working_memory 1 -->\n"
+    observe(alice, "newer", "It is free.", "fact", relations=[("supersedes", "pricing-observation/2026-11-30/0003")])
+    told = Memories(alice.call).context(task="free", format="markdown", session_id="md--3000")
+    assert told.endswith("\n<!-- working_memory 2; superseded pricing-observation/2026-11-30/0003=>newer -->\n")
 
 
 def test_sessions_of_different_principals_have_nothing_in_common(faces: Faces) -> None:

@@ -82,7 +82,7 @@ def test_a_query_and_a_body_ask_the_same(client: httpx.Client) -> None:
     asked, posted = client.get("/v1/context", params=query), client.post("/v1/context", json=body)
     assert (asked.status_code, asked.headers["content-type"]) == (200, "application/json")
     assert asked.content == posted.content
-    assert asked.json()["items"][0]["ref"] == "price"
+    assert asked.json()["items"][0]["ref"] == "note/price"
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ async def test_the_official_client_works_over_stdio_with_a_record_of_its_own(rec
         await told_right(client)
     engine = open_engine(record)  # the process has let go of it
     async with embedded(engine, scope_of()) as ask:
-        assert (await ask("fetch", {"id": "valve"}))["text"] == "The valve costs 3 euros."
+        assert (await ask("fetch", {"id": "note/valve"}))["text"] == "The valve costs 3 euros."
     engine.close()
 
 

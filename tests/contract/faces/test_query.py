@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import mn_tokens
 from mn_contract.errors import InvalidInput, NotFound, PermissionDenied
-from mn_contract.smp import MQL_LAYERS
+from mn_contract.smp import MQL_LAYERS, item_text
 from mn_sdk.memories import Memories
 from mn_sdk.transport import Transport
 from tests.contract.faces.conftest import Faces
@@ -177,6 +178,7 @@ def test_a_cursor_is_its_askers_and_its_querys(faces: Faces) -> None:
         {"ask": "a", "budget_tokens": 6001},
         {"find": "a", "budget_tokens": 300},
         {"find": "a", "entities": ["x"] * 21},
+        {"find": "a", "entities": ["  "]},
         {"find": "a", "expand": "sideways"},
         {"find": "x" * 5000},
         {"find": "a", "job_id": "other"},
@@ -289,6 +291,59 @@ def test_models_record_memories_and_make_no_rules(faces: Faces) -> None:
     for arguments in ({"supersedes": ["rule"]}, {"supersedes": ["bob:bobs"]}):
         with pytest.raises(PermissionDenied):
             _tool(alice, "RememberThis", text="x", **arguments)
-    for arguments in ({"kind": "constraint"}, {"kind": "obligation"}, {"kind": "summary"}, {"text": ""}):
+    nothing = ({"text": ""}, {"text": " \n"}, {"entities": ["Ada", "  "]})
+    for arguments in ({"kind": "constraint"}, {"kind": "obligation"}, {"kind": "summary"}, *nothing):
         with pytest.raises(InvalidInput):
             _tool(alice, "RememberThis", **{"text": "x", **arguments})
+
+
+def test_what_no_longer_holds_can_be_remembered_again(faces: Faces) -> None:
+    """Invariant 13: the answer says recorded, so it is; and while it is live, saying it again changes nothing."""
+    alice = faces.of()
+    opened(alice)
+    red, blue = "The door is red", "The door is blue"
+    noted = _tool(alice, "RememberThis", text=red)
+    for _ in range(3):
+        other = _tool(alice, "RememberThis", text=blue, supersedes=[noted["ref"]])
+        found = refs(query(alice, find="door", k=100))
+        assert (other["replayed"], noted["ref"] in found, other["ref"] in found) == (False, False, True)
+        noted = _tool(alice, "RememberThis", text=red)
+        assert noted["replayed"] is False
+        assert _tool(alice, "RememberThis", text=red) == {**noted, "replayed": True}
+        assert {noted["ref"], other["ref"]} <= set(refs(query(alice, find="door", k=100)))
+        _tool(alice, "RememberThis", text="It was removed", supersedes=[other["ref"]], key=f"gone-{other['revision']}")
+    kept = _tool(alice, "RememberThis", text="It is kept", key="kept")
+    _tool(alice, "RememberThis", text="It is lost", supersedes=[kept["ref"]])
+    assert _tool(alice, "RememberThis", text="It is kept", key="kept")["replayed"], "a name is a retry's, whatever came"
+
+
+def test_a_note_takes_no_name_of_the_runtimes(faces: Faces) -> None:
+    """Invariant 9: whatever a model calls its memory, the runtime's events are recorded under their own names."""
+    alice = faces.of()
+    opened(alice)
+    noted = _tool(alice, "RememberThis", text="mine", key="observation-3")
+    proposed = _tool(alice, "ProposeMemory", text="perhaps", key="observation-4")
+    assert (noted["ref"], proposed["ref"]) == ("note/observation-3", "note/observation-4")
+    for name in ("observation-3", "observation-4"):
+        observe(alice, name, f"the runtime's own {name}", "observation")
+    assert _tool(alice, "Fetch", id="observation-3")["text"] == "the runtime's own observation-3"
+    for key in ("x" * 160, "a b"):
+        with pytest.raises(InvalidInput) as refused:
+            _tool(alice, "RememberThis", text="x", key=key)
+        assert refused.value.detail["field"] == "key"
+
+
+def test_what_no_longer_holds_takes_only_the_room_that_a_pack_left(faces: Faces) -> None:
+    """Invariant 1: an asked query answers no more than the pack's budget holds."""
+    alice = faces.of()
+    opened(alice)
+    for n in range(12):
+        observe(alice, f"old{n}", f"the door {n} is red " + "and has words " * 10, "fact")
+        observe(alice, f"new{n}", f"the door {n} is blue " + "and has words " * 10, "fact", relations=[
+            ("supersedes", f"old{n}")])  # fmt: skip
+    asked = {"ask": "door", "model": "gpt-4o", "valid_only": False, "k": 100}
+    told = query(alice, **asked, budget_tokens=1000)
+    cost = sum(mn_tokens.text_tokens("o200k_base", item_text(item)) + 1 for item in told["items"])
+    assert cost <= 1000
+    assert any("superseded" in item for item in told["items"]), "what is left is used"
+    assert len(query(alice, **asked, budget_tokens=6000)["items"]) == 24

@@ -20,6 +20,7 @@ from mn_contract.names import PACK_MEDIA_TYPE
 from mn_contract.smp import ENVELOPE_SCHEMA, MQL_CURSOR_PREFIX, PIN_PREFIX
 from mn_engine.bootstrap import engine_over
 from mn_engine.domain.scope import Scope, run_key
+from mn_engine.domain.times import format_rfc3339
 from mn_engine.faces.embedded import EmbeddedFace
 from mn_engine.faces.http.openapi import openapi
 from mn_engine.select.cursor import seal
@@ -48,7 +49,7 @@ MEMORIES: tuple[dict[str, Any], ...] = (
         "text": "The pump now costs 12 euros. The supplier raised it in March.",
         "topics": ["pricing"],
         "entities": ["Nadia"],
-        "supersedes": ["price-1"],
+        "supersedes": ["note/price-1"],
         "occurred_at": "2026-03-01T01:00:00+01:00",
         "confidence": 0.75,
         "key": "price-2",
@@ -61,15 +62,15 @@ READS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("get_context", {"task": "What does the pump cost?", "topics": ["pricing"]}),
     ("get_context", {"task": "pump", "format": "json", "model": "claude", "token_budget": 900}),
     ("get_context", {"task": "pump", "format": "markdown", "counter_share": 0.5, "entities": ["Nadia"]}),
-    ("get_context", {"task": "pump", "as_of": "2026-06-01T00:00:00Z", "pin": True, "required": ["price-2"]}),
+    ("get_context", {"task": "pump", "as_of": "2026-06-01T00:00:00Z", "pin": True, "required": ["note/price-2"]}),
     ("query_memory", {"find": "pump", "k": 1}),
     ("query_memory", {"ask": "pump", "valid_only": False, "min_trust": 0, "budget_tokens": 600, "expand": "neighbors"}),
     ("query_memory", {"find": "pump", "as_of": "2026-06-01T01:00:00.25+01:00", "layers": ["semantic"]}),
-    ("expand", {"ref": "price-2"}),
-    ("expand", {"ref": "price-2", "direction": "neighbors"}),
+    ("expand", {"ref": "note/price-2"}),
+    ("expand", {"ref": "note/price-2", "direction": "neighbors"}),
     ("expand", {"ref": "nowhere", "direction": "more"}),
     ("search", {"query": "pump"}),
-    ("fetch", {"id": "price-2"}),
+    ("fetch", {"id": "note/price-2"}),
     ("memory_compile_context", {"query": "Who sells the pump?", "max_tokens": 90, "as_of": LATE}),
     ("memory_compile_context", {"query": "pump", "max_tokens": 500, "include_superseded": True, "model": "claude"}),
     ("memory_query_entity", {"entity": "the pump", "hops": 2, "as_of": LATE}),
@@ -78,13 +79,13 @@ READS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("memory_verify_integrity", {}),
     ("memory_list_contradictions", {}),
     ("memory_propose_facts", {"content": "Nadia works at Acme. pump.price: 10", "about": "x"}),
-    ("memory_export_bundle", {"refs": ["sold-1", "price-2"]}),
+    ("memory_export_bundle", {"refs": ["note/sold-1", "note/price-2"]}),
 )
 EPISODE = {"content": "Acme sells the pump.", "source": "the minutes", "key": "minutes", "entities": ["Acme"]}
 SOLD = {"subject": "the pump", "predicate": "sold_by", "object": "Acme", "valid_from": EARLY, "key": "sold-1"}
 FACTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("memory_record_episode", EPISODE),
-    ("memory_upsert_fact", {**SOLD, "source_episode": "minutes", "source_range": [0, 4]}),
+    ("memory_upsert_fact", {**SOLD, "source_episode": "note/minutes", "source_range": [0, 4]}),
     ("memory_upsert_fact", {**SOLD, "object": "Bolt", "valid_from": LATE, "key": "sold-2"}),
     ("memory_upsert_fact", {**SOLD, "subject": "Acme", "predicate": "based_in", "object": "Oslo", "key": "based"}),
 )
@@ -115,12 +116,16 @@ REFUSED: tuple[tuple[str, dict[str, Any], type[ContextError]], ...] = (
     ("get_context", {"pinned": "pin:x", "task": "a"}, InvalidInput),
     ("fetch", {"id": "absent"}, NotFound),
     ("remember_this", {"text": "a rule", "kind": "constraint"}, InvalidInput),
-    ("remember_this", {"text": "over another's", "supersedes": ["bob:his"]}, PermissionDenied),
+    ("remember_this", {"text": "over another's", "supersedes": ["bob:note/his"]}, PermissionDenied),
     ("propose_memory", {"text": "é" * 4097}, InvalidInput),
     ("memory_upsert_fact", {**SOLD, "key": "x", "valid_until": EARLY}, InvalidInput),
     ("memory_upsert_fact", {**SOLD, "key": "x", "subject": "  "}, InvalidInput),
     ("memory_upsert_fact", {**SOLD, "key": "x", "source_episode": "absent"}, NotFound),
-    ("memory_upsert_fact", {**SOLD, "key": "x", "source_episode": "minutes", "source_range": [4, 400]}, InvalidInput),
+    (
+        "memory_upsert_fact",
+        {**SOLD, "key": "x", "source_episode": "note/minutes", "source_range": [4, 400]},
+        InvalidInput,
+    ),
     ("memory_upsert_fact", {**SOLD, "key": "x", "source_range": [0, 1]}, InvalidInput),
     ("memory_record_episode", {**EPISODE, "key": "x", "content": " \n"}, InvalidInput),
     ("memory_record_episode", {**EPISODE, "key": "x", "content": "é" * 32769}, InvalidInput),
@@ -155,11 +160,11 @@ UNTYPED: tuple[tuple[str, Any], ...] = (
     ("remember_this", {"text": ""}),
     ("remember_this", {"text": "a", "confidence": 2}),
     ("remember_this", {"text": "a", "job_id": "other"}),
-    ("propose_memory", {"text": "a", "supersedes": ["price-1"]}),
+    ("propose_memory", {"text": "a", "supersedes": ["note/price-1"]}),
     ("memory_upsert_fact", {"subject": "a", "predicate": "b"}),
     ("memory_upsert_fact", {**SOLD, "singular": "yes"}),
     ("memory_upsert_fact", {**SOLD, "valid_from": "2026-01-01T00:00:00"}),
-    ("memory_upsert_fact", {**SOLD, "source_episode": "minutes", "source_range": [0, 1, 2]}),
+    ("memory_upsert_fact", {**SOLD, "source_episode": "note/minutes", "source_range": [0, 1, 2]}),
     ("memory_compile_context", {"query": "a", "max_tokens": 0}),
     ("memory_query_entity", {"entity": "a", "hops": 4}),
     ("memory_time_travel", {}),
@@ -307,7 +312,7 @@ async def test_many_callers_at_once_get_what_is_theirs(memory_engine: Engine) ->
                     pack = await ask("get_context", {"task": "secret", "session_id": "chat"})
                     assert {item["content"] for item in pack["items"]} == {f"The secret of {run}."}
                     (found,) = (await ask("search", {"query": "secret"}))["results"]
-                    assert found["id"] == f"of-{run}"
+                    assert found["id"] == f"note/of-{run}"
 
         await asyncio.gather(*(one(run, mcp=mcp) for run in runs for mcp in (True, False)))
 
@@ -419,3 +424,29 @@ def test_a_time_beyond_the_calendar_is_refused(memory_engine: Engine) -> None:
         request = memory_pb2.QueryMemoryRequest(find="a", as_of={"seconds": seconds, "nanos": nanos})
         with pytest.raises(InvalidInput):
             face.call("QueryMemory", scope_of().headers(), request)
+
+
+@pytest.mark.parametrize("face", FACES)
+async def test_what_is_written_first_opens_its_run_and_what_is_read_does_not(face: str, memory_engine: Engine) -> None:
+    """A model has no other way to open one; unopened is not empty (invariant 13)."""
+    writes = ((name, arguments) for name, arguments in (*WRITES.items(), ("remember_this", NOTE)))
+    for number, (name, arguments) in enumerate(writes):
+        async with FACES[face](memory_engine, scope_of(run=f"new-{number}")) as ask:
+            with pytest.raises(NotFound, match="write to it first"):
+                await ask("search", {"query": "pump"})
+            assert (await ask(name, arguments))["revision"] == 1
+
+
+async def test_a_note_that_takes_anothers_place_begins_when_it_is_recorded(memory_engine: Engine) -> None:
+    """So that what held before is what is told of the time before."""
+    await _seed(memory_engine)
+    async with embedded(memory_engine, scope_of()) as ask:
+        await ask("remember_this", {"text": "The gate code is 1111.", "key": "old"})
+        between = format_rfc3339(memory_engine.clock())
+        new = {"text": "The gate code is 2222.", "key": "new", "supersedes": ["note/old"]}
+        first = await ask("remember_this", new)
+        assert (await ask("remember_this", new)) == {**first, "replayed": True}
+        then = await ask("get_context", {"task": "gate code", "as_of": between})
+        now = await ask("get_context", {"task": "gate code"})
+    assert [item["ref"] for item in then["items"]][:1] == ["note/old"]
+    assert [item["ref"] for item in now["items"]][:1] == ["note/new"]

@@ -4,13 +4,16 @@ that it tells of nothing that they do not (invariant 7)."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Any
 
+from mn_contract.errors import InvalidInput
+from mn_contract.facts import same
 from mn_contract.limits import FOLLOW_UPS_MAX, GRAPH_ENTITIES_MAX, GRAPH_LINKS_MAX, PACK_BUDGET_TOKENS_DEFAULT
 from mn_contract.names import format_ref
 from mn_engine.domain.packets import Decision
 from mn_engine.domain.packs import PackItem
+from mn_engine.domain.queries import MemoryQuery
 
 
 def graph_of(items: Sequence[PackItem], asker: str) -> dict[str, Any] | None:
@@ -18,9 +21,10 @@ def graph_of(items: Sequence[PackItem], asker: str) -> dict[str, Any] | None:
     where no item names any."""
     of: dict[str, list[str]] = {}
     together: dict[tuple[str, str], list[str]] = {}
+    spelt = _spelt(items)
     for item in items:
         ref = format_ref(item.card.owner, item.card.id, asker)
-        names = sorted(set(item.card.entities))
+        names = sorted(spelt[name] for name in _named(item))
         for name in names:
             of.setdefault(name, []).append(ref)
         for pair in combinations(names, 2):
@@ -36,19 +40,43 @@ def graph_of(items: Sequence[PackItem], asker: str) -> dict[str, Any] | None:
 
 
 def follow_ups(items: Sequence[PackItem], decision: Decision, *, budget: int, pending: int) -> list[dict[str, Any]]:
-    """Queries worth asking next: of entities that the items name and the question does not; then the question again
-    with more room, where a page did not hold all."""
-    asked = {name.casefold() for name in decision.entities}
-    focus = decision.focus.casefold()
+    """Queries worth asking next, each ready to be sent: of entities that the items name and the question does not;
+    then the question again with more room, where a page did not hold all."""
+    asked = {same(name) for name in decision.entities}
+    focus = same(decision.focus)
     of: dict[str, list[int]] = {}
+    spelt = _spelt(items)
     for place, item in enumerate(items):
-        for name in item.card.entities:
-            if name.casefold() not in asked and name.casefold() not in focus:
-                of.setdefault(name, []).append(place)
+        for name in _named(item) - asked:
+            if name not in focus:
+                of.setdefault(spelt[name], []).append(place)
     queries: list[dict[str, Any]] = [{"find": name, "entities": [name]} for name, _ in _most(of)]
     if pending and decision.focus and budget < PACK_BUDGET_TOKENS_DEFAULT:
         queries.insert(0, {"ask": decision.focus, "budget_tokens": min(2 * budget, PACK_BUDGET_TOKENS_DEFAULT)})
-    return queries[:FOLLOW_UPS_MAX]
+    return list(islice(filter(_can_be_asked, queries), FOLLOW_UPS_MAX))
+
+
+def _can_be_asked(query: dict[str, Any]) -> bool:
+    """Whether a query is one: a task may be longer than a question may be."""
+    try:
+        MemoryQuery.from_json(query)
+    except InvalidInput:
+        return False
+    return True
+
+
+def _named(item: PackItem) -> set[str]:
+    """The entities of an item, as they are compared."""
+    return {same(name) for name in item.card.entities} - {""}
+
+
+def _spelt(items: Sequence[PackItem]) -> dict[str, str]:
+    """How an entity is shown, by how entities are compared: as the first item that names it spells it."""
+    spelt: dict[str, str] = {}
+    for item in items:
+        for name in item.card.entities:
+            spelt.setdefault(same(name), name.strip())
+    return spelt
 
 
 def _most(named: Mapping[Any, list[Any]]) -> list[tuple[Any, list[Any]]]:

@@ -1,92 +1,91 @@
-"""Folding: of near-duplicates that say the same, one stands for all, and names those that it speaks for.
+"""Folding: of memories that say the same in the same words, one stands for all, and names those that it speaks for.
 
-A memory is folded into one that is offered before it, that says every word of it and hardly more, of the same layer,
-kind, stance and claims. Negations and numbers must be the same ones, and nothing that anything visible contradicts is
-folded at all: a fold never hides a difference (invariant 3).
+The same words are the same pieces in the same order, to the letter: words, numbers, signs, line breaks. "the", the
+capital that a word begins with, and a full stop at the end may differ, because they say nothing; "few" and "a few" say
+two things, so do "us" and "US". Layer, kind, stance, claims, entities and validity must be the same, and nothing that
+anything visible contradicts is folded at all: a fold never hides a difference (invariant 3).
+
+Nobody speaks for another: memories are folded only into one of the same principal's that is trusted as much and as new.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from operator import ge
 from typing import Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
-from mn_engine.domain.cards import LAYERS, Kind
+from mn_contract.facts import same
+from mn_engine.domain.cards import LAYERS, Card, Kind
 from mn_engine.domain.seen import Seen
-from mn_engine.recall.analysis import terms
-from mn_engine.select.cmp.table import FOLD_SIMILARITY, ONE
+from mn_engine.select.cmp.utility import time_of, trust_of
 
-_NEGATION: Final = re.compile(
-    r"\b(?:not?|never|none|nobody|nothing|neither|nor|without|cannot|except|unless|until|only|if)\b|n['\u2019]t\b",
-    re.IGNORECASE,
-)
-"""Words that turn what a sentence says, or bind it; stop words of the analysis, so that no term tells of them."""
-_NUMBER: Final = re.compile(r"[\w.,:/%+-]*\d[\w.,:/%+-]*")
+_PIECE: Final = re.compile(r"\S+|\n\s*")
+"""What stands between spaces; and a line break, with what indents the line after it."""
+_SAYS_NOTHING: Final = frozenset({"the"})
 _KEPT: Final = frozenset({Kind.CONSTRAINT, Kind.OBLIGATION})
 """Each of these is an order of its own."""
 _HAPPENING: Final = frozenset({"recency", "decisions", "open_loops"})
 """The same words at another time are another event in these layers."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Said:
-    """What must be equal in memories that are folded, and the words of which one must have the other's."""
-
-    alike: tuple[Any, ...]
-    words: frozenset[str]
-
-
-def fold(seen: Sequence[Seen], similarity: NDArray[np.int32], *, apart: frozenset[int] = frozenset()) -> dict[int, int]:
-    """Place -> the place before it that speaks for it, of memories in the order in which they are offered.
-
-    `similarity` is of every two, in 1024ths. Memories at places `apart` fold into nothing and speak for nothing.
-    """
+def fold(seen: Sequence[Seen], *, apart: frozenset[int] = frozenset()) -> dict[int, int]:
+    """Place -> the place that speaks for it, which itself is in none. Memories at places `apart` fold into nothing and
+    speak for nothing."""
+    alike: dict[tuple[Any, ...], list[int]] = {}
+    for place, one in enumerate(seen):
+        said = None if place in apart else _said(one)
+        if said is not None:
+            alike.setdefault(said, []).append(place)
     into: dict[int, int] = {}
-    said: dict[int, _Said | None] = {}
-
-    def said_at(place: int) -> _Said | None:
-        if place not in said:
-            said[place] = None if place in apart else _said(seen[place])
-        return said[place]
-
-    near = np.tril(similarity >= FOLD_SIMILARITY, -1)
-    for place in np.flatnonzero(near.any(axis=1)).tolist():
-        own = said_at(place)
-        for other in np.flatnonzero(near[place]).tolist() if own else ():
-            better = None if other in into else said_at(other)
-            if own and better and own.alike == better.alike and _covers(better.words, own.words):
-                into[place] = other
-                break
+    for places in alike.values():
+        standing = {place: _standing(seen[place].stored.card) for place in places}
+        speakers: list[int] = []
+        for place in sorted(places, key=standing.__getitem__, reverse=True):  # whoever could speak for another is first
+            better = (one for one in speakers if all(map(ge, standing[one], standing[place])))
+            speaker = next(better, None)
+            if speaker is None:
+                speakers.append(place)
+            else:
+                into[place] = speaker
     return into
 
 
-def _covers(more: frozenset[str], less: frozenset[str]) -> bool:
-    return less <= more and len(less) * ONE >= len(more) * FOLD_SIMILARITY
+def _standing(card: Card) -> tuple[float, ...]:
+    """What whoever speaks for a memory has at least as much of: trust, as it is reckoned and as it is shown (-1: nobody
+    said), and time."""
+    shown = card.trust if card.confidence is None else card.confidence
+    return trust_of(card), -1.0 if shown is None else shown, time_of(card)
 
 
-def _said(seen: Seen) -> _Said | None:
-    """What a memory says, as far as folding goes; None where it must not be folded."""
+def _said(seen: Seen) -> tuple[Any, ...] | None:
+    """What must be equal in memories that are folded; None where one must not be folded."""
     card = seen.stored.card
     if seen.conflicts or card.kind in _KEPT or card.derived:
         return None
-    text = card.text
-    return _Said(
-        (
-            LAYERS[card.kind],
-            card.kind,
-            card.stance,
-            frozenset(card.claims),
-            card.validation,
-            card.valid_from,
-            card.valid_until,
-            card.occurred_at if LAYERS[card.kind][0] in _HAPPENING else None,
-            Counter(found.lower() for found in _NEGATION.findall(text)),
-            Counter(_NUMBER.findall(text)),
-        ),
-        frozenset(terms(text)),
+    return (
+        card.owner,
+        LAYERS[card.kind],
+        card.kind,
+        card.stance,
+        frozenset(card.claims),
+        frozenset(map(same, card.entities)),
+        card.fact,
+        card.validation,
+        card.valid_from,
+        card.valid_until,
+        card.occurred_at if LAYERS[card.kind][0] in _HAPPENING else None,
+        tuple(_pieces(card.text)),
     )
+
+
+def _pieces(text: str) -> list[str]:
+    """The pieces of a text that say something."""
+    pieces = _PIECE.findall(unicodedata.normalize("NFC", text).strip().removesuffix("."))
+    return [piece for piece in map(_lowered, pieces) if piece not in _SAYS_NOTHING]
+
+
+def _lowered(piece: str) -> str:
+    """A word without the capital that it begins with; a name of one letter, a number, capitals as they stand."""
+    return piece[0].lower() + piece[1:] if piece[1:].islower() else piece

@@ -5,7 +5,8 @@ share, where the caller gave one; then everything that fits. What was passed ove
 fuller first, until one fits: a memory is compressed before it is dropped, and nothing that was taken is touched. So
 what two budgets take before the smaller one first passes something over is the same.
 
-The generic profile fills layer by layer, each into its share, then by rank; it folds and compresses nothing.
+The generic profile fills layer by layer, each into its share, then by rank; it folds and compresses nothing. What it
+took stands best first, as in every pack.
 """
 
 from __future__ import annotations
@@ -47,17 +48,26 @@ def knapsack(
     """The pack of candidates that are given in the order in which they are offered. Raises NeedsPartition."""
     filling = _Filling(offered, budget, cost)
     filling.require(required, asker)
-    share = int((budget - filling.used) * counter_share)
-    filling.fill((place for place in range(len(offered)) if place in opposing), limit=share)
+    filling.oppose(opposing, counter_share)
     filling.fill(range(len(offered)), limit=budget)
     filling.compress()
-    return filling.packed(range(len(offered)))
+    return filling.packed()
 
 
-def by_layer(ranked: Sequence[PackItem], *, required: Collection[int], budget: int, cost: Cost, asker: str) -> Packed:
+def by_layer(
+    ranked: Sequence[PackItem],
+    *,
+    required: Collection[int],
+    opposing: Collection[int],
+    counter_share: float,
+    budget: int,
+    cost: Cost,
+    asker: str,
+) -> Packed:
     """The generic pack of candidates that are given best first. Raises NeedsPartition."""
     filling = _Filling(ranked, budget, cost)
     filling.require(required, asker)
+    filling.oppose(opposing, counter_share)
     room = budget - filling.used
     layers: dict[str, list[int]] = {layer: [] for layer in ORDERED_LAYERS}
     for place, item in enumerate(ranked):
@@ -65,7 +75,7 @@ def by_layer(ranked: Sequence[PackItem], *, required: Collection[int], budget: i
     for layer, places in layers.items():
         filling.fill(places, limit=room * SHARES[layer] // 100)
     filling.fill(range(len(ranked)), limit=budget)
-    return filling.packed(place for places in layers.values() for place in places)
+    return filling.packed()
 
 
 class _Filling:
@@ -103,6 +113,10 @@ class _Filling:
         for place in self._required:
             self._take(place, self._offered[place], self._costs[place])
 
+    def oppose(self, places: Collection[int], share: float) -> None:
+        """Takes opposing items into their share of the room that is left (invariant 3)."""
+        self.fill(sorted(places), limit=int((self._budget - self.used) * share))
+
     def fill(self, places: Iterable[int], *, limit: int) -> None:
         """Takes what fits into `limit` and the room that is left, passing over what does not."""
         left = min(limit, self._budget - self.used)
@@ -123,10 +137,9 @@ class _Filling:
                     self._take(place, shorter, taken)
                     break
 
-    def packed(self, order: Iterable[int]) -> Packed:
-        """What was taken: what is required, then the rest in `order`."""
-        first = frozenset(self._required)
-        places = [*self._required, *(place for place in order if place in self._taken and place not in first)]
+    def packed(self) -> Packed:
+        """What was taken: what is required, then the rest in the order in which it was offered."""
+        places = list(dict.fromkeys([*self._required, *sorted(self._taken)]))
         return Packed(taken=tuple((place, self._taken[place]) for place in places), used=self.used)
 
     def _take(self, place: int, item: PackItem, taken: int) -> None:

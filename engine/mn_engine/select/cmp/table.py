@@ -44,8 +44,6 @@ REDUNDANCY_PENALTY: Final = 358
 """What an item loses of its utility that says the same as one above it: .35, in 1024ths."""
 ITEM_OVERHEAD_TOKENS: Final = 1
 """Beside an item's own text: tokenizers may join what stands alone here with what comes before it."""
-FOLD_SIMILARITY: Final = 820
-"""Of the terms of two items that are one, at least .8 are shared, in 1024ths."""
 TRUST_UNKNOWN: Final = 512
 TRUST_VALIDATED: Final = 922
 TRUST_REJECTED: Final = 102

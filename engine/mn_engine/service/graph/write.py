@@ -18,7 +18,9 @@ from mn_engine.domain.scope import Scope
 from mn_engine.recall.view import View
 from mn_engine.service.compile import load
 from mn_engine.service.engine import Call, Engine
+from mn_engine.service.notes import note_key
 from mn_engine.service.record import record_events
+from mn_engine.service.runs import written_run
 
 _DIGITS: Final = 16
 """Of a name that is made of what is said: a model reads them."""
@@ -67,7 +69,8 @@ def record_episode(
         )
         for start, end in _parts(data)
     )
-    named = key or f"episode-{digest([content, source, occurred_at, list(entities)])[:_DIGITS]}"
+    written_run(engine, scope)
+    named = note_key(key) if key else f"episode-{digest([content, source, occurred_at, list(entities)])[:_DIGITS]}"
     return _written(engine, scope, call, NewEvent(key=named, artifacts=(artifact,), cards=cards))
 
 
@@ -91,8 +94,7 @@ def upsert_fact(
     since = now if valid_from is None else valid_from
     if valid_until is not None and valid_until <= since:
         raise InvalidInput("valid_until must be after valid_from (left out: now)", field="valid_until")
-    run = engine.store.run(scope.run_key)
-    run.check_readable()
+    run = written_run(engine, scope)
     view = engine.indexes.view(scope, run.revision)
     if source_range is not None and not source_episode:
         raise InvalidInput("a source_range lies in a source_episode: give that, too", field="source_range")
@@ -115,7 +117,7 @@ def upsert_fact(
         relations=relations,
         fact=fact,
     )
-    named = key or f"fact-{digest([card.as_json(), now, run.revision])[:_DIGITS]}"
+    named = note_key(key) if key else f"fact-{digest([card.as_json(), now, run.revision])[:_DIGITS]}"
     return _written(engine, scope, call, NewEvent(key=named, cards=(card,)))
 
 

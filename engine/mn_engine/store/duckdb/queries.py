@@ -39,7 +39,7 @@ def find_head(cursor: duckdb.DuckDBPyConnection, run_key: str) -> Run:
     """The run's newest head. Raises NotFound."""
     found = rows(cursor, f"SELECT {_HEAD} FROM heads WHERE run_key = ? ORDER BY seq DESC LIMIT 1", [run_key])
     if not found:
-        raise NotFound("there is no such run; open it first")
+        raise NotFound("there is no such run: open it, or write to it first")
     head = dict(zip(HEADS.names, found[0], strict=True))
     tombstone = None
     if head["cleared_at"] is not None:

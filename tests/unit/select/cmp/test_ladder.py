@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mn_engine.domain.cards import Kind
 from mn_engine.domain.packs import Form
 from mn_engine.select.cmp.ladder import head_end, rungs
 from tests.unit.select.cmp.memories import memory
@@ -50,3 +51,9 @@ def test_the_fuller_rung_comes_first() -> None:
 
 def test_a_summary_longer_than_the_text_is_no_rung() -> None:
     assert list(rungs(memory("m", "Short text", summary="a summary that is longer").card)) == []
+
+
+def test_a_derived_memory_has_no_head() -> None:
+    """Invariant 6: a head is cited as an exact part of what was said, and a summary was not said."""
+    text = "The launch is in May. The site follows later in the year."
+    assert list(rungs(memory("m", text, Kind.SUMMARY).card)) == []

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import mn_tokens
 from mn_contract.errors import InvalidInput
 from mn_engine.select.cmp.profiles import GENERIC, PROFILES, ModelProfile, Weights, resolve_profile
 
@@ -95,6 +96,24 @@ def test_an_estimate_rounds_up() -> None:
     cursor = resolve_profile("cursor")
     assert cursor.estimate("x" * 36) == 10
     assert cursor.estimate("x" * 37) == 11
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "> [note/6f1ed002ab5595859014ebf0951522d9, facts, 2026-11-30 22:01] The price cap is ten.\n",
+        "> [pricing-observation/2026-11-30/0042, facts, 2026-11-30 22:01] Widget 42 costs 126 euros.\n",
+        "See https://example.com/a/b?x=42&y=abc#frag and a.b@c.org for 1,204.50 USD.",
+        "\u4eca\u65e5\u306f\u6674\u308c\u3002\u660e\u65e5\u306f\u96e8 (\u30c7\u30e2).",
+        "Die Stra\u00dfe \u00fcber die Br\u00fccke ist f\u00fcr Fu\u00dfg\u00e4nger offen.",
+        "def get(engine: Engine, *, pin: bool=False) -> dict[str, Any]:\n    return {k: v for k, v in x.items()}",
+        "The contract caps the price at ten and a half until June, says the annex that Priya sent to Sam.",
+    ],
+)
+def test_an_estimate_is_above_what_a_tokenizer_makes_of_a_line(text: str) -> None:
+    """Invariant 11: an estimate has its margin; hashes, dates, code and other scripts take more than prose."""
+    for profile in (GENERIC, *PROFILES):
+        assert mn_tokens.text_tokens("o200k_base", text) <= profile.estimate(text) <= 2 * len(text)
 
 
 @pytest.mark.parametrize(

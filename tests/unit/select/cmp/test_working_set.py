@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mn_contract.limits import SESSION_KNOWN_MAX, SESSION_TRAJECTORY_TURNS, SESSION_TTL_TURNS
+from mn_contract.limits import SESSION_CENTROID_TERMS, SESSION_KNOWN_MAX, SESSION_TRAJECTORY_TURNS, SESSION_TTL_TURNS
 from mn_engine.select.cmp.working_set import Delta, Fate, WorkingSet, advance
 
 ORDINALS = st.integers(0, 14)
@@ -122,3 +122,12 @@ def test_the_centroid_follows_what_is_asked() -> None:
         state, _ = advance(state, [], tokens=0, terms=[f"t{number}", f"u{number}"], fate_of=_fate)
     assert len(state.centroid) <= 64
     assert dict(state.centroid).keys() >= {"t99", "u99"}
+
+
+def test_a_long_question_leaves_its_heaviest_terms() -> None:
+    """The state is bounded, whatever is asked."""
+    state, _ = advance(WorkingSet(), [], tokens=0, terms=["early"], fate_of=_fate)
+    asked = ["early", *(f"w{number:04d}" for number in range(4 * SESSION_CENTROID_TERMS))]
+    state, _ = advance(state, [], tokens=0, terms=asked, fate_of=_fate)
+    assert len(state.centroid) == SESSION_CENTROID_TERMS
+    assert state.centroid[0] == ("early", 1536)

@@ -123,7 +123,7 @@ class FetchResponse(_message.Message):
     def __init__(self, document: _Optional[bytes] = ...) -> None: ...
 
 class RememberThisRequest(_message.Message):
-    __slots__ = ("text", "kind", "topics", "entities", "source_url", "confidence", "occurred_at", "supersedes", "contradicts", "key")
+    __slots__ = ("text", "kind", "topics", "entities", "source_url", "confidence", "occurred_at", "supersedes", "contradicts", "key", "valid_from", "valid_until")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
@@ -134,6 +134,8 @@ class RememberThisRequest(_message.Message):
     SUPERSEDES_FIELD_NUMBER: _ClassVar[int]
     CONTRADICTS_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
+    VALID_FROM_FIELD_NUMBER: _ClassVar[int]
+    VALID_UNTIL_FIELD_NUMBER: _ClassVar[int]
     text: str
     kind: str
     topics: _containers.RepeatedScalarFieldContainer[str]
@@ -144,7 +146,9 @@ class RememberThisRequest(_message.Message):
     supersedes: _containers.RepeatedScalarFieldContainer[str]
     contradicts: _containers.RepeatedScalarFieldContainer[str]
     key: str
-    def __init__(self, text: _Optional[str] = ..., kind: _Optional[str] = ..., topics: _Optional[_Iterable[str]] = ..., entities: _Optional[_Iterable[str]] = ..., source_url: _Optional[str] = ..., confidence: _Optional[float] = ..., occurred_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., supersedes: _Optional[_Iterable[str]] = ..., contradicts: _Optional[_Iterable[str]] = ..., key: _Optional[str] = ...) -> None: ...
+    valid_from: _timestamp_pb2.Timestamp
+    valid_until: _timestamp_pb2.Timestamp
+    def __init__(self, text: _Optional[str] = ..., kind: _Optional[str] = ..., topics: _Optional[_Iterable[str]] = ..., entities: _Optional[_Iterable[str]] = ..., source_url: _Optional[str] = ..., confidence: _Optional[float] = ..., occurred_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., supersedes: _Optional[_Iterable[str]] = ..., contradicts: _Optional[_Iterable[str]] = ..., key: _Optional[str] = ..., valid_from: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., valid_until: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class RememberThisResponse(_message.Message):
     __slots__ = ("document",)
@@ -153,7 +157,7 @@ class RememberThisResponse(_message.Message):
     def __init__(self, document: _Optional[bytes] = ...) -> None: ...
 
 class ProposeMemoryRequest(_message.Message):
-    __slots__ = ("text", "topics", "entities", "source_url", "confidence", "occurred_at", "contradicts", "key")
+    __slots__ = ("text", "topics", "entities", "source_url", "confidence", "occurred_at", "contradicts", "key", "valid_from", "valid_until")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     ENTITIES_FIELD_NUMBER: _ClassVar[int]
@@ -162,6 +166,8 @@ class ProposeMemoryRequest(_message.Message):
     OCCURRED_AT_FIELD_NUMBER: _ClassVar[int]
     CONTRADICTS_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
+    VALID_FROM_FIELD_NUMBER: _ClassVar[int]
+    VALID_UNTIL_FIELD_NUMBER: _ClassVar[int]
     text: str
     topics: _containers.RepeatedScalarFieldContainer[str]
     entities: _containers.RepeatedScalarFieldContainer[str]
@@ -170,7 +176,9 @@ class ProposeMemoryRequest(_message.Message):
     occurred_at: _timestamp_pb2.Timestamp
     contradicts: _containers.RepeatedScalarFieldContainer[str]
     key: str
-    def __init__(self, text: _Optional[str] = ..., topics: _Optional[_Iterable[str]] = ..., entities: _Optional[_Iterable[str]] = ..., source_url: _Optional[str] = ..., confidence: _Optional[float] = ..., occurred_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., contradicts: _Optional[_Iterable[str]] = ..., key: _Optional[str] = ...) -> None: ...
+    valid_from: _timestamp_pb2.Timestamp
+    valid_until: _timestamp_pb2.Timestamp
+    def __init__(self, text: _Optional[str] = ..., topics: _Optional[_Iterable[str]] = ..., entities: _Optional[_Iterable[str]] = ..., source_url: _Optional[str] = ..., confidence: _Optional[float] = ..., occurred_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., contradicts: _Optional[_Iterable[str]] = ..., key: _Optional[str] = ..., valid_from: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., valid_until: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ProposeMemoryResponse(_message.Message):
     __slots__ = ("document",)
