@@ -36,6 +36,8 @@ class Leaving:
     count: Count
     input_budget: int
     counting: Counting
+    outgrown: bool = False
+    """Whether what leaves was stopped because it takes more than `input_budget`."""
 
     def check(self, url: str, body: bytes) -> None:
         """Looks at what is about to be sent to `url`. Raises UnmanagedCall where it is not to be sent. A body in a form
@@ -54,6 +56,7 @@ class Leaving:
         if any(not _stands(message["content"], known) for message in self.asked["messages"] if _instructs(message)):
             raise self._refused(known, "the instructions would not be sent as they were written")
         if self.count.upper > self.input_budget:
+            self.outgrown = True
             raise self._refused(
                 known, f"with what is added the request takes {self.count.upper} tokens, more than {self.input_budget}"
             )

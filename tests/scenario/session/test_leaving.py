@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import enum
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from mn_contract.errors import InvalidInput, UnmanagedCall
+from mn_contract.errors import AmbiguousInvocation, InvalidInput, UnmanagedCall, UnusableResponse
 from mn_contract.invocations import State
 from mn_sdk.context_session import ContextSession, provider
 from tests.scenario.session.test_outcomes import state
-from tests.scenario.session.upstream import Upstream
+from tests.scenario.session.upstream import Upstream, events
 
 litellm = provider.load()
 Opener = Callable[..., ContextSession]
@@ -35,6 +36,8 @@ ANSWERED = [
     {"role": "tool", "tool_call_id": "c", "content": "r"},
 ]
 SONNET_4 = "anthropic/claude-sonnet-4-20250514"
+DATABRICKS = "databricks/databricks-claude-3-7-sonnet"
+"""Speaks OpenAI's form, and gets a tool in place of a schema."""
 
 
 def _done(answer: Any) -> Any:
@@ -71,6 +74,61 @@ def test_what_litellm_adds_beyond_the_budget_is_not_sent(
     assert refused.value.detail["tokens"] > refused.value.detail["input_budget"]
     assert upstream.requests == []
     assert state(session) is State.FAILED_DEFINITE
+
+
+def full(open_session: Opener) -> ContextSession:
+    """A session whose records fill the room that is left beside a small request."""
+    session = open_session(policy={"window_tokens": 4000, "output_tokens": 500, "safety_tokens": 0, "packet_target": 1})
+    for number in range(60):
+        session.observe(f"The price of item {number} was set to {number * 7}. " * 8, event_id=f"e{number}")
+    return session
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("model", [SONNET_4, DATABRICKS])
+def test_records_make_room_for_what_litellm_adds(
+    open_session: Opener, upstream: Upstream, model: str, stream: bool, asynchronous: bool
+) -> None:
+    """Invariant 1: what would not fit beside the largest packet is sent with a smaller one, once; the next request of
+    the kind has the room from the start. litellm sends some providers' streams with the first read only."""
+    session = full(open_session)
+    upstream.events = events("yes") if stream else []
+    given = {**upstream.arguments, "model": model, "messages": MESSAGES, "stream": stream, "response_format": SCHEMA}
+
+    async def whole(name: str) -> None:
+        answer = await session.acomplete(name, focus="price of item", **given)
+        if stream:
+            async for _ in answer:
+                pass
+
+    def call(name: str) -> list[State]:
+        with contextlib.suppress(UnusableResponse, AmbiguousInvocation):  # this server is no Anthropic
+            if asynchronous:
+                asyncio.run(whole(name))
+            else:
+                list(session.complete(name, focus="price of item", **given))
+        return [attempt.state for attempt in session.attempts(name)]
+
+    first, *rest = call("d")
+    assert (first, len(rest)) == (State.FAILED_DEFINITE, 1)
+    assert rest[0] is not State.FAILED_DEFINITE
+    assert len(call("e")) == 1
+    assert len(upstream.requests) == 2
+    for name in "de":
+        report = session.seen(name).report
+        assert report.items
+        assert report.tokens + report.margin <= report.input_budget
+
+
+def test_a_smaller_packet_does_not_turn_the_rotation_further(open_session: Opener, upstream: Upstream) -> None:
+    given = {**upstream.arguments, "model": DATABRICKS, "messages": MESSAGES, "response_format": SCHEMA}
+    session = full(open_session)
+    with session.turn("d", focus="price of item", rotation="round") as turn:
+        litellm.completion(**given)
+    assert turn.report is not None
+    assert [attempt.attempt for attempt in session.attempts("d")] == [1, 2]
+    assert session.journal.cursor("round") == turn.report.next_rotation
 
 
 @pytest.mark.parametrize("stream", [False, True])
