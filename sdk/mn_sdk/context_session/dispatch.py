@@ -207,7 +207,7 @@ class Dispatcher:
             raise _unusable(invocations.respond(attempt, body, usable=False)) from outcome.error
         lost = invocations.lose(attempt, evidence=outcome.evidence)
         if not isinstance(outcome.error, Exception):
-            raise outcome.error  # an interrupt goes on its way; the journal knows
+            raise outcome.error from ambiguous(lost)  # an interrupt goes on its way, and says what it leaves behind
         raise ambiguous(lost) from outcome.error
 
     def _replayed(self, attempt: Attempt, turning: Turning) -> Settled:

@@ -21,8 +21,8 @@ from mn_contract.errors import ContextError, DependencyUnavailable, InvalidInput
 from mn_sdk.arguments import read_number
 from mn_sdk.context_session.admit import Admission, no_packet
 from mn_sdk.context_session.assemble import Form
-from mn_sdk.context_session.call import ModelCall, check_sizes, read_call
-from mn_sdk.context_session.steering import ADDING, PRIVATE, REFUSED, STEERING
+from mn_sdk.context_session.call import ModelCall, check_sizes, is_off, read_call
+from mn_sdk.context_session.steering import ADDING, PRIVATE, REFUSED, STEERING, UNCOUNTED
 from mn_sdk.context_session.wiretap import watched
 from mn_sdk.litellm_context.calls import LEFT, SILENT, TOLD, UNEXECUTED, Call, Calls, begin, told_of
 from mn_sdk.litellm_context.models import Target, most, narrowest, target_of, targets_of
@@ -274,10 +274,13 @@ def _check_one_send(data: Mapping[str, Any]) -> None:
 
 
 def _check_nothing_is_added(request: Mapping[str, Any]) -> None:
-    """Raises InvalidInput where litellm would add text to a request that is about to be sent and was counted."""
-    for name, why in ADDING.items():
-        if request.get(name):
-            raise InvalidInput(f"{name} cannot be used where requests are admitted: {why}", field=name)
+    """Raises InvalidInput where litellm would add text to a request that is about to be sent and was counted, or the
+    provider would add to it or cut it."""
+    body = request.get("extra_body")
+    for name, why in {**ADDING, **UNCOUNTED}.items():
+        for asked in (request, body if isinstance(body, Mapping) else {}):
+            if asked.get(name) and not is_off(name, asked[name]):
+                raise InvalidInput(f"{name} cannot be used where requests are admitted: {why}", field=name)
 
 
 def _set_for(request: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -154,8 +154,23 @@ async def test_one_call_is_one_send(hooks: gateway.Gateway) -> None:
     assert refused.value.detail["membrane"]["reason"] == "UNMANAGED_CALL"
 
 
-async def test_text_that_litellm_would_add_is_refused_at_the_send(hooks: gateway.Gateway) -> None:
-    plain = {"model": "gpt-4o", "messages": [{"role": "user", "content": "hello"}], "vector_store_ids": ["v"]}
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"vector_store_ids": ["v"]},
+        {"web_search_options": {"search_context_size": "high"}},
+        {"mcp_servers": [{"type": "url", "url": "https://x", "name": "m"}]},
+        {"extra_body": {"previous_response_id": "r"}},
+        {"truncation": "auto"},
+    ],
+)
+async def test_what_would_be_added_or_cut_after_it_was_counted_is_refused_at_the_send(
+    hooks: gateway.Gateway, more: dict[str, Any]
+) -> None:
+    """By litellm or by the provider, also without a run."""
+    plain = {"model": "gpt-4o", "messages": [{"role": "user", "content": "hello"}]}
+    assert await hooks.async_pre_call_deployment_hook({**plain, "truncation": "disabled"}, "acompletion") is None
+    plain |= more
     with pytest.raises(HTTPException) as refused:
         await hooks.async_pre_call_deployment_hook(plain, "acompletion")
     assert refused.value.status_code == 422

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from mn_contract.errors import AmbiguousInvocation, InvalidInput, UnmanagedCall, UnusableResponse
 from mn_contract.invocations import State
 from mn_sdk.context_session import ContextSession, provider
+from mn_sdk.context_session.leaving import Leaving
 from tests.scenario.session.test_outcomes import state
 from tests.scenario.session.upstream import Upstream, events
 
@@ -219,6 +221,71 @@ def test_functions_are_not_written_into_a_prompt(session: ContextSession, upstre
             session.complete("d", messages=MESSAGES, **given, **reached)
         assert refused.value.field in given
     assert upstream.requests == []
+
+
+NAMED = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"properties": {"price_cap": {}}}}}
+FORCED = {"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "f"}}}
+
+
+@pytest.mark.parametrize(
+    ("model", "asked", "lost"),
+    [
+        ("openai/gpt-4o", {"response_format": NAMED, "drop_params": True,
+                           "additional_drop_params": ["response_format"]}, "the schema"),
+        ("cohere_chat/command-r", FORCED, "tool_choice"),
+        ("ollama_chat/llama3", FORCED, "tool_choice"),
+        ("openai/gpt-4o", {"tools": [{"type": "function", "function": {"name": "look_up"}}],
+                           "drop_params": True, "additional_drop_params": ["tools"]}, "'look_up'"),
+    ],
+)  # fmt: skip
+def test_a_part_that_litellm_leaves_out_stops_the_send(
+    session: ContextSession, upstream: Upstream, model: str, asked: dict[str, Any], lost: str
+) -> None:
+    reached = {**upstream.arguments, "model": model}
+    with pytest.raises(UnmanagedCall, match=lost):
+        session.complete("d", messages=MESSAGES, **asked, **reached)
+    assert upstream.requests == []
+    assert state(session) is State.FAILED_DEFINITE
+
+
+def test_a_schema_that_litellm_writes_into_a_message_is_sent(session: ContextSession, upstream: Upstream) -> None:
+    reached = {**upstream.arguments, "model": "zai/glm-4.6"}
+    session.complete("d", messages=MESSAGES, response_format=NAMED, **reached)
+    assert "price_cap" in upstream.requests[0]["messages"][-1]["content"]
+
+
+def leaving(session: ContextSession, **asked: Any) -> Leaving:
+    """A request on its way that takes all of its budget."""
+    given = {"model": "openai/gpt-4o", "messages": MESSAGES, **asked}
+    counting = session.dispatcher.counting
+    count = counting.count(given, "openai/gpt-4o")
+    return Leaving(asked=given, model="openai/gpt-4o", count=count, input_budget=count.upper, counting=counting)
+
+
+@pytest.mark.parametrize("name", ["tool_choice", "function_call"])
+def test_a_choice_that_is_not_sent_is_noticed(session: ContextSession, name: str) -> None:
+    way = leaving(session, tools=[TOOL], **{name: "required"})
+    sent = {key: value for key, value in way.asked.items() if key != name}
+    way.check("http://x/v1/chat/completions", json.dumps(way.asked).encode())
+    with pytest.raises(UnmanagedCall, match="tool_choice"):
+        way.check("http://x/v1/chat/completions", json.dumps(sent).encode())
+
+
+def test_members_that_are_added_are_counted(session: ContextSession) -> None:
+    way = leaving(session)
+    way.check("http://x/v1/chat/completions", json.dumps({**way.asked, "temperature": 1}).encode())
+    with pytest.raises(UnmanagedCall, match="more than"):
+        way.check("http://x/v1/chat/completions", json.dumps({**way.asked, "documents": ["a text"]}).encode())
+
+
+def test_what_leaves_in_place_of_a_request_has_the_margin_that_it_needs(session: ContextSession) -> None:
+    way = leaving(session)
+    longer = {**way.asked, "messages": [*MESSAGES, {"role": "user", "content": "more"}]}
+    found = way.counting.sent(way.count, way.asked, longer, model=way.model, api="chat")
+    assert (way.count.exact, found.exact) == (True, False)
+    armed = {**way.asked, "documents": ["a text"]}
+    found = way.counting.sent(way.count, way.asked, armed, model=way.model, api="chat")
+    assert found.margin - way.count.margin == way.counting.count(armed, way.model).margin - way.count.margin > 0
 
 
 def test_a_setting_that_litellm_makes_itself_stops_nobody(
