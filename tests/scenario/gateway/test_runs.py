@@ -347,3 +347,16 @@ def test_a_streams_limit_in_the_proxy_is_for_each_piece_of_it(
     chunks = list(ask(model="hurried", membrane={"name": "d"}, stream=True).parse())
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == "".join(PIECES)
     assert session.receipt("d").state is State.COMPLETED
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_time_limit_is_for_all_of_an_answer(
+    session: ContextSession, upstream: Upstream, ask: Asker, stream: bool
+) -> None:
+    """The request's own, of an answer that comes piece by piece, each in time."""
+    upstream.events, upstream.between = events(*PIECES * 20) if stream else [], lambda: time.sleep(0.3)
+    upstream.trickle = "body"
+    run = {"job_id": "pricing", "run_id": session._scope.run_id, "name": "slow"}
+    with pytest.raises(openai.APIError):
+        list(ask(stream=stream, retries=0, extra_body={"timeout": 1, "metadata": {"membrane": run}}).parse())
+    assert session.receipt("slow").state is State.AMBIGUOUS
