@@ -104,8 +104,9 @@ def check_taken(model: str, names: Iterable[str]) -> None:
     except litellm.exceptions.BadRequestError:  # litellm says so itself when it is asked to send
         return
     taken = litellm.get_supported_openai_params(name, provider)
+    writes_on = provider.startswith("text-completion-")  # its API has a prompt alone, whatever litellm lists
     for wanted in names:
-        if taken is not None and wanted not in taken:
+        if writes_on or (taken is not None and wanted not in taken):
             raise InvalidInput(
                 f"{provider} takes no {wanted} for {name}, as litellm knows it; leave it out, or name another model "
                 "(for functions with Ollama: ollama_chat/...)",

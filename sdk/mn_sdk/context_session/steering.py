@@ -34,8 +34,8 @@ _CACHE: Final = "the journal replays responses; a cache beside it would hide cal
 _MODEL: Final = "the request was counted for one model; name another as `model`, in a call of its own"
 _LATER: Final = "it would be added after the request was counted; put its text into the messages"
 _HOSTED: Final = (
-    "what a provider adds to the request of its own (what it searched, kept or was set up with) cannot be counted here; "
-    "put its text into the messages"
+    "what a provider adds of its own (what it searched, kept or was set up with) cannot be counted here; put its text "
+    "into the messages"
 )
 _CUT: Final = "the provider would cut the request without a word; what does not fit is refused here instead"
 _FORM: Final = "a managed call is one chat completion; call litellm.completion or litellm.acompletion as they are"

@@ -208,7 +208,7 @@ class Stream:
             raise
 
     def _after(self, end: Exception) -> BaseException:
-        """What reading raises after the stream has ended: `end`, where that was the provider's or who read closed it."""
+        """What reading raises after the stream has ended: `end`, where its provider or its reader ended it."""
         if self._closed or self._failure is None:
             return end
         self._told = True

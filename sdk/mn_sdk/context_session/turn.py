@@ -259,7 +259,7 @@ def read_arguments(arguments: Mapping[str, Any]) -> ModelCall:
         raise InvalidInput("a call is its arguments by name: model, messages and more", field="request")
     provider.check_settings()
     call = read_call(arguments, response_format=provider.response_schema(arguments.get("response_format")))
-    functions = [name for name in ("tools", "functions") if call.asked.get(name)]
-    if functions:
-        provider.check_taken(call.model, functions)
+    beyond_text = [name for name in ("tools", "functions", "response_format") if call.asked.get(name)]
+    if beyond_text:
+        provider.check_taken(call.model, beyond_text)
     return call

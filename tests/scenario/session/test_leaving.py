@@ -288,6 +288,18 @@ def test_what_leaves_in_place_of_a_request_has_the_margin_that_it_needs(session:
     assert found.margin - way.count.margin == way.counting.count(armed, way.model).margin - way.count.margin > 0
 
 
+@pytest.mark.parametrize(("name", "value"), [("tools", [TOOL]), ("response_format", SCHEMA)])
+def test_a_completion_of_text_takes_neither_functions_nor_a_schema(
+    session: ContextSession, upstream: Upstream, name: str, value: Any
+) -> None:
+    """litellm lists them, and its client fails on them when it is to send."""
+    reached = {**upstream.arguments, "model": "text-completion-openai/gpt-3.5-turbo-instruct"}
+    with pytest.raises(InvalidInput) as refused:
+        session.complete("d", messages=MESSAGES, **{name: value}, **reached)
+    assert refused.value.field == name
+    assert session.attempts("d") == ()
+
+
 def test_a_setting_that_litellm_makes_itself_stops_nobody(
     session: ContextSession, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
