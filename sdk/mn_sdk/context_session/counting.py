@@ -127,8 +127,8 @@ class Counting:
 
 class _Added:
     """What litellm adds, by what requests ask beside their messages and their limit of the output, which litellm's own
-    may stand in for: their model, tools and response format decide of it. The most that was seen counts, so that a packet which fits once fits again. Bounded, and not kept: it is seen
-    again with the first request. Thread-safe."""
+    may stand in for: their model, tools and response format decide of it. The most that was seen counts, so that a
+    packet which fits once fits again. Bounded, and not kept: it is seen again with the first request. Thread-safe."""
 
     def __init__(self) -> None:
         self._tokens: OrderedDict[str, int] = OrderedDict()

@@ -4,7 +4,8 @@ Rules (invariant 12): known roles; text content; each tool call answered by exac
 id that no other call has; no result without its call; at least one user message; names and arguments that can be
 written in every provider's format. What can be read in one way only is written out: a member that is null is left out,
 a call that has a function is of type `function`, and an assistant that refused has said so: its refusal is its text.
-What breaks a rule is refused with InvalidInput. What one provider asks beyond that is `check_for`'s, for the model that is called.
+What breaks a rule is refused with InvalidInput. What one provider asks beyond that is `check_for`'s, for the model that
+is called.
 """
 
 from __future__ import annotations
