@@ -8,6 +8,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import openai
@@ -16,6 +17,8 @@ import pytest
 from mn_contract.errors import AmbiguousInvocation, InvalidInput, InvocationInFlight, UnmanagedCall
 from mn_contract.invocations import State
 from mn_sdk.context_session import AsyncContextSession, ContextSession, provider
+from mn_sdk.context_session.outcome import Unknown
+from mn_sdk.context_session.wiretap import Exchange
 from tests.scenario.session.test_outcomes import MESSAGES, state
 from tests.scenario.session.upstream import Upstream, completion, events
 
@@ -129,13 +132,22 @@ def test_a_stream_without_a_finish_reason_is_ambiguous(
     reset: bool,
     model: str,
 ) -> None:
-    """Of OpenAI's models litellm says so itself; of others it takes `[DONE]` for a finish_reason."""
+    """Of others than OpenAI litellm takes `[DONE]` for a finish_reason."""
     upstream.events, upstream.cut = events(*PIECES, **cut), reset
     for _ in range(2):
         with pytest.raises(AmbiguousInvocation):
             read(session, upstream, model=model)
     assert state(session) is State.AMBIGUOUS
     assert len(upstream.requests) == 1
+
+
+def test_a_finish_reason_that_nobody_gave_is_not_believed() -> None:
+    """Should litellm end a stream without one as if it were whole, as some versions do."""
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "one "}}
+    chunks = provider.chunks_of(litellm.ModelResponse(choices=[choice]))
+    ended = SimpleNamespace(chunks=chunks, received_finish_reason=None, intermittent_finish_reason=None, is_mock=False)
+    flow = provider.Flowing(ended, Exchange(60), {"messages": MESSAGES})
+    assert isinstance(flow.outcome(StopIteration()), Unknown)
 
 
 @both
