@@ -66,6 +66,10 @@ class Admission:
     form: Form
     compile: Compile
     counter: Counter
+    reserved: int = 0
+    """Tokens that are kept free for what litellm adds."""
+    fills: Callable[[str], bool] = fills_output
+    """Whether litellm gives a model's request a limit of its output where it has none."""
     _sizes: dict[tuple[Recalled, frozenset[str]], Count] = field(default_factory=dict)
 
     def admit(self) -> Admitted:
@@ -84,13 +88,13 @@ class Admission:
             packet, recalled, rounds = self._packet(left_out)
         left_out = self._left_out(recalled, left_out, self.input_budget)
         call, count = self.call.with_messages(self.form.messages(recalled, left_out)), self._sized(recalled, left_out)
-        if not call.limits_output and fills_output(call.model):
-            call = call.with_output(self.policy.output_room(call.model, count.upper))
+        if not call.limits_output and self.fills(call.model):
+            call = call.with_output(self.policy.output_room(call.model, count.upper + self.reserved))
         return Admitted(
             call=call,
             packet=packet,
             count=count,
-            input_budget=self.input_budget,
+            input_budget=self.input_budget + self.reserved,
             left_out=tuple(name for name in self.form.droppable if name in left_out),
             rounds=rounds,
         )
@@ -107,7 +111,7 @@ class Admission:
     @property
     def input_budget(self) -> int:
         """Tokens that the request may take."""
-        return self.policy.budget_of(self.call.model, output_tokens=self.call.output_tokens)
+        return self.policy.budget_of(self.call.model, output_tokens=self.call.output_tokens) - self.reserved
 
     def _left_out(self, recalled: Recalled, left_out: frozenset[str], limit: int) -> frozenset[str]:
         """`left_out` without the keys that fit beside `recalled` into `limit` tokens, in the caller's order.

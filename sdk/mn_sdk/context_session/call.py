@@ -15,7 +15,7 @@ from mn_contract.canonical import encoded
 from mn_contract.errors import InvalidInput
 from mn_sdk.arguments import read_flag
 from mn_sdk.context_session.histories import check_history
-from mn_sdk.context_session.steering import DROPPED, PRIVATE, REFUSED, STEERING
+from mn_sdk.context_session.steering import DROPPED, OFF, PRIVATE, REFUSED, STEERING
 from mn_tokens import check_request
 from mn_tokens.reading.chat import is_function
 from mn_tokens.reading.json_values import plain_json
@@ -101,7 +101,8 @@ def read_call(arguments: Mapping[str, Any], *, response_format: Any) -> ModelCal
             )
         given["response_format"] = plain_json(response_format, "response_format")
     for name, why in REFUSED.items():
-        if given.pop(name, None):  # what is off is not sent either: litellm may take even that for a wish
+        # what is off is not sent either: litellm may take even that for a wish
+        if not is_off(name, given.get(name)) and given.pop(name, None):
             raise InvalidInput(f"{name} cannot be used in a managed call: {why}", field=name)
     _check_model(given.get("model"))
     check_sizes(given)
@@ -117,6 +118,11 @@ def read_call(arguments: Mapping[str, Any], *, response_format: Any) -> ModelCal
     except InvalidInput as error:  # the rest of it is JSON, or `check_request` had refused it
         raise InvalidInput(f"messages cannot be fingerprinted: {error.message}", field="messages") from error
     return call
+
+
+def is_off(name: str, value: Any) -> bool:
+    """Whether an argument says that a provider may not cut."""
+    return name in OFF and value == OFF[name]
 
 
 def _check_model(model: Any) -> None:
@@ -158,8 +164,8 @@ def _check_tools(tools: Sequence[Mapping[str, Any]]) -> None:
 def _check_body(body: Any) -> None:
     if not isinstance(body, Mapping):
         raise InvalidInput("extra_body must be an object", field="extra_body")
-    for name in body:
-        if name in _OVERRIDING:
+    for name, value in body.items():
+        if name in _OVERRIDING and not is_off(name, value):
             raise InvalidInput(
                 f"extra_body cannot hold {name}: it would replace what was counted; give it as an argument of its own",
                 field=f"extra_body.{name}",

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from mn_contract.canonical import encoded
+from mn_contract.canonical import digest, encoded
 from mn_contract.errors import InvalidInput
 from mn_sdk.context_session.admit import Counter as CountRequest
 from mn_sdk.context_session.journal.database import FILE_NAME, Database
@@ -28,6 +29,8 @@ from mn_tokens.exact import loaded
 
 _KIND: Final = "calibration"
 _NAME: Final = "models"
+_ADDED_MAX: Final = 256
+"""Kinds of requests of which it is remembered what litellm adds."""
 _PATIENCE_SECONDS: Final = 60.0
 """How long a counter of the user's is waited for, where the session has so long."""
 
@@ -66,14 +69,15 @@ def _calibration(kept: bytes | None) -> Calibration:
 class Counting:
     """Counts requests, and learns. `own` is our counter, whichever counts. Thread-safe."""
 
-    def __init__(self, counter: CountRequest, own: Counter, learned: _Learned) -> None:
+    def __init__(self, counter: CountRequest, own: Counter, learned: _Learned, added: _Added | None = None) -> None:
         self._counter = counter
         self._own = own
         self._learned = learned
+        self._added = added or _Added()
 
     def by(self, counter: CountRequest) -> Counting:
         """What counts by another counter and shares what is learned."""
-        return Counting(counter, self._own, self._learned)
+        return Counting(counter, self._own, self._learned, self._added)
 
     def refresh(self) -> None:
         """Takes in what other sessions under this root have learned."""
@@ -89,13 +93,20 @@ class Counting:
         be counted."""
         before, after = self._own.count(asked, model=model), self._own.count(sent, model=model, api=api)
         apart = after.tokens - before.tokens
-        return replace(
+        found = replace(
             count,
             tokens=max(count.tokens + apart, 0),
             margin=max(count.margin + after.margin - before.margin, 0),
             exact=count.exact and not apart,
             ledger=(*count.ledger, Part("what litellm changes", apart)) if apart else count.ledger,
         )
+        self._added.seen(asked, found.upper - count.upper)
+        return found
+
+    def added(self, asked: Mapping[str, Any]) -> int:
+        """The most tokens, margin included, that litellm was seen here to add to requests that ask the same beside
+        their messages; 0 where it was seen to add none."""
+        return self._added.of(asked)
 
     def forget(self, model: str) -> None:
         """Forgets what was learned of a model, here and in what is kept. Raises InvalidInput where none is named."""
@@ -112,6 +123,33 @@ class Counting:
 
         logging.getLogger("mn_sdk.context_session").warning("%s", drift)
         return str(drift)
+
+
+class _Added:
+    """What litellm adds, by what requests ask beside their messages and their limit of the output, which litellm's own
+    may stand in for: their model, tools and response format decide of it. The most that was seen counts, so that a
+    packet which fits once fits again. Bounded, and not kept: it is seen again with the first request. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._tokens: OrderedDict[str, int] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def seen(self, asked: Mapping[str, Any], tokens: int) -> None:
+        if tokens <= 0:
+            return
+        kind = _kind(asked)
+        with self._lock:
+            self._tokens[kind] = max(self._tokens.pop(kind, 0), tokens)
+            if len(self._tokens) > _ADDED_MAX:
+                self._tokens.popitem(last=False)
+
+    def of(self, asked: Mapping[str, Any]) -> int:
+        with self._lock:
+            return self._tokens.get(_kind(asked), 0) if self._tokens else 0
+
+
+def _kind(asked: Mapping[str, Any]) -> str:
+    return digest({name: value for name, value in asked.items() if name not in ("messages", "max_tokens")})
 
 
 class _Learned:

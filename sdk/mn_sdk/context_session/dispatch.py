@@ -8,13 +8,13 @@ what became of the send by `outcome`; each state is durable before the next step
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, NoReturn
 
 from mn.context.working.v1 import packet_pb2
 from mn_contract.canonical import digest
-from mn_contract.errors import ContextError, UnusableResponse
+from mn_contract.errors import ContextError, NeedsPartition, UnusableResponse
 from mn_contract.invocations import REPLAYABLE, Attempt, ambiguous
 from mn_contract.limits import LEASE_MS_MAX, RESPONSE_BYTES_MAX
 from mn_sdk.client import WorkingMemoryClient
@@ -39,9 +39,12 @@ from mn_sdk.context_session.report import TurnReport
 from mn_sdk.context_session.verify import verify
 from mn_sdk.context_session.writeback import write_back
 from mn_sdk.scope import SessionScope
+from mn_tokens import fills_output
 
 _LEASE_SLACK_SECONDS: Final = 60.0
 """Beside the send itself: admission before it, the journal after it."""
+_TRIES_MAX: Final = 3
+"""How often a request is made smaller until what litellm adds fits beside it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,12 @@ class Ready:
     turning: Turning
     leaving: Leaving
     report: TurnReport
+    call: ModelCall
+    """As it was asked for."""
+    rotation: int | None
+    """Where the turn's rotation stood."""
+    tries: int
+    """How often it was made smaller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,35 +85,79 @@ class Dispatcher:
     counting: Counting
     scope: SessionScope
     closing: Closing
+    fills: Callable[[str], bool] = fills_output
+    """See Admission."""
 
     def prepare(self, turning: Turning, call: ModelCall) -> Ready | Settled:
         """A request that may leave now, or the stored response of an earlier one. Nothing has left when this raises."""
         self.lifetime.check()
         form = _form(turning, call)
-        attempt = self.journal.invocations.begin(
+        attempt = self._begin(turning, call)
+        if attempt.state in REPLAYABLE:
+            return self._replayed(attempt, turning)
+        try:
+            rotation = self.journal.cursor(turning.rotation) if turning.rotation else None
+            return self._dispatched(attempt, turning, call, self._fitted(turning, call, form, rotation), rotation)
+        except BaseException as error:
+            self._release(attempt, error)
+            raise
+
+    def smaller(self, ready: Ready, outcome: Outcome) -> Ready | Settled | None:
+        """The call with fewer records in it, ready to leave in the place of one that did not leave because what
+        litellm adds to it did not fit; None where `outcome` is to be settled as it is. What is added is known only
+        then: by the provider's own request (see `leaving`)."""
+        if not (isinstance(outcome, NotExecuted) and ready.leaving.outgrown and ready.tries < _TRIES_MAX):
+            return None
+        turning, call, rotation = ready.turning, ready.call, ready.rotation
+        reserved = self.counting.added(call.asked)
+        try:
+            fitted = self._admit(turning, call, _form(turning, call), rotation, reserved=reserved)
+        except NeedsPartition:
+            return None
+        except BaseException as error:
+            self._release(ready.attempt, error)
+            raise
+        self.journal.invocations.fail(ready.attempt, evidence=outcome.evidence)
+        attempt = self._begin(turning, call)
+        if attempt.state in REPLAYABLE:
+            return self._replayed(attempt, turning)
+        try:
+            return self._dispatched(attempt, turning, call, fitted, rotation, tries=ready.tries + 1)
+        except BaseException as error:
+            self._release(attempt, error)
+            raise
+
+    def _begin(self, turning: Turning, call: ModelCall) -> Attempt:
+        return self.journal.invocations.begin(
             turning.name,
             fingerprint=self._fingerprint(turning, call),
             lease_ms=min(int((call.timeout_seconds + _LEASE_SLACK_SECONDS) * 1000), LEASE_MS_MAX),
             retry=turning.retry,
         )
-        if attempt.state in REPLAYABLE:
-            return self._replayed(attempt, turning)
-        try:
-            admitted, packet_notes, verified = self._admit(turning, call, form)
-            sha256 = digest(admitted.call.encoded())
-            report = _report(turning, attempt, admitted, verified, self.policy, request_sha256=sha256)
-            kept = [seen.request_note(admitted.call.asked, sha256), seen.report_note(attempt, report)]
-            self.journal.notes.put_all([*packet_notes, *kept])
-            self.lifetime.check()
-            self.closing.check()
-            attempt = self.journal.invocations.dispatch(
-                attempt, request_sha256=report.request_sha256, calls_max=self._calls_max(turning)
-            )
-            if turning.rotation:
-                self.journal.cursor(turning.rotation, report.next_rotation)
-        except BaseException as error:
-            self._release(attempt, error)
-            raise
+
+    def _dispatched(
+        self,
+        attempt: Attempt,
+        turning: Turning,
+        call: ModelCall,
+        fitted: tuple[Admitted, list[Note], int],
+        rotation: int | None,
+        *,
+        tries: int = 0,
+    ) -> Ready:
+        """Makes it durable that the call leaves, with all that is to be known of it."""
+        admitted, packet_notes, verified = fitted
+        sha256 = digest(admitted.call.encoded())
+        report = _report(turning, attempt, admitted, verified, self.policy, request_sha256=sha256)
+        kept = [seen.request_note(admitted.call.asked, sha256), seen.report_note(attempt, report)]
+        self.journal.notes.put_all([*packet_notes, *kept])
+        self.lifetime.check()
+        self.closing.check()
+        attempt = self.journal.invocations.dispatch(
+            attempt, request_sha256=report.request_sha256, calls_max=self._calls_max(turning)
+        )
+        if turning.rotation:
+            self.journal.cursor(turning.rotation, report.next_rotation)
         timeout = self.lifetime.remaining(call.timeout_seconds)
         return Ready(
             attempt=attempt,
@@ -118,6 +171,9 @@ class Dispatcher:
                 counting=self.counting,
             ),
             report=report,
+            call=call,
+            rotation=rotation,
+            tries=tries,
         )
 
     def settle(self, ready: Ready, outcome: Outcome) -> Settled:
@@ -151,7 +207,7 @@ class Dispatcher:
             raise _unusable(invocations.respond(attempt, body, usable=False)) from outcome.error
         lost = invocations.lose(attempt, evidence=outcome.evidence)
         if not isinstance(outcome.error, Exception):
-            raise outcome.error  # an interrupt goes on its way; the journal knows
+            raise outcome.error from ambiguous(lost)  # an interrupt goes on its way, and says what it leaves behind
         raise ambiguous(lost) from outcome.error
 
     def _replayed(self, attempt: Attempt, turning: Turning) -> Settled:
@@ -181,24 +237,46 @@ class Dispatcher:
 
     def capacity(self, turning: Turning, call: ModelCall) -> Capacity:
         """What fits of a call, as it would be admitted now; nothing is claimed or sent."""
-        return capacity_of(self._admission(turning, call, _form(turning, call), {}))
+        rotation = self.journal.cursor(turning.rotation) if turning.rotation else None
+        return capacity_of(self._admission(turning, call, _form(turning, call), rotation, {}))
 
-    def _admit(self, turning: Turning, call: ModelCall, form: Form) -> tuple[Admitted, list[Note], int]:
+    def _fitted(
+        self, turning: Turning, call: ModelCall, form: Form, rotation: int | None
+    ) -> tuple[Admitted, list[Note], int]:
+        """As `_admit`, with room for what litellm is known to add, which is taken from records alone: what does not fit
+        beside that is tried without, for of another request it may be less."""
+        reserved = self.counting.added(call.asked)
+        try:
+            return self._admit(turning, call, form, rotation, reserved=reserved)
+        except NeedsPartition:
+            if not reserved:
+                raise
+            return self._admit(turning, call, form, rotation, reserved=0)
+
+    def _admit(
+        self, turning: Turning, call: ModelCall, form: Form, rotation: int | None, *, reserved: int
+    ) -> tuple[Admitted, list[Note], int]:
         """The call that fits, notes of what its packet was built from, and how many source ranges of it were checked:
         all of them, once it is known."""
         asked: dict[str, packet_pb2.CompileRequest] = {}
-        admitted = self._admission(turning, call, form, asked).admit()
+        admitted = self._admission(turning, call, form, rotation, asked, reserved=reserved).admit()
         packet = admitted.packet
         notes = [explaining.note(packet, asked[packet.digest], self.scope.roles)] if turning.recall else []
         return admitted, notes, verify(self.client, [item.card for item in packet.items])
 
     def _admission(
-        self, turning: Turning, call: ModelCall, form: Form, asked: dict[str, packet_pb2.CompileRequest]
+        self,
+        turning: Turning,
+        call: ModelCall,
+        form: Form,
+        rotation: int | None,
+        asked: dict[str, packet_pb2.CompileRequest],
+        *,
+        reserved: int = 0,
     ) -> Admission:
         """The admission of a call; `asked` gets the request of each packet, by its digest."""
         self.counting.refresh()
         required = tuple(card for ref in turning.required_refs for card in self.recorder.cards_of(ref))
-        rotation = self.journal.cursor(turning.rotation) if turning.rotation else None
 
         def compile_packet(budget_bytes: int, *, named: bool = True) -> packet_pb2.Packet:
             self.lifetime.check()
@@ -219,6 +297,8 @@ class Dispatcher:
             form=form,
             compile=compile_packet if turning.recall else no_packet,
             counter=self.counting.count,
+            reserved=reserved,
+            fills=self.fills,
         )
 
     def _calls_max(self, turning: Turning) -> int | None:

@@ -3,8 +3,9 @@
 Rules (invariant 12): known roles; text content; each tool call answered by exactly one result right after it, under an
 id that no other call has; no result without its call; at least one user message; names and arguments that can be
 written in every provider's format. What can be read in one way only is written out: a member that is null is left out,
-and a call that has a function is of type `function`. What breaks a rule is refused with InvalidInput. What one provider
-asks beyond that is `check_for`'s, for the model that is called.
+a call that has a function is of type `function`, and an assistant that refused has said so: its refusal is its text.
+What breaks a rule is refused with InvalidInput. What one provider asks beyond that is `check_for`'s, for the model that
+is called.
 """
 
 from __future__ import annotations
@@ -58,6 +59,8 @@ def _plain(message: Any, index: int) -> dict[str, Any]:
     if plain.get("function_call"):
         raise InvalidInput(f"{field}: function_call is the old form; use tool_calls", field=field)
     plain = {key: value for key, value in plain.items() if value is not None or key == "content"}
+    if role == "assistant" and plain.get("content") is None and isinstance(plain.get("refusal"), str):
+        plain["content"] = plain.pop("refusal")
     if plain.get("tool_calls"):
         plain["tool_calls"] = _typed(plain["tool_calls"])
     _check_content(plain, field)
@@ -156,7 +159,11 @@ def _call_id(call: Any, field: str) -> str:
     if not isinstance(name, str) or not _FUNCTION.fullmatch(name):
         raise InvalidInput(f"{field}.function.name must be 1-128 of [A-Za-z0-9_.:-]", field=field)
     if not isinstance(arguments, str) or not _is_object(arguments or "{}"):
-        raise InvalidInput(f"{field}.function.arguments must be the text of a JSON object, or empty", field=field)
+        raise InvalidInput(
+            f"{field}.function.arguments must be the text of a JSON object, or empty; of a call that was cut, leave it "
+            "empty and say so in its result",
+            field=field,
+        )
     return str(call["id"])
 
 
@@ -195,9 +202,15 @@ _OPENAIS: Final = {
 """OpenAI's members of a message, and what litellm keeps beside them in answers and leaves out itself."""
 _ASKS: Final = (
     _Asks(
+        provider="Bedrock",
+        models=re.compile(r"bedrock/.*claude.*", re.I),
+        function=re.compile(r"[A-Za-z0-9_-]{1,64}"),
+        begins_with_user=True,
+    ),
+    _Asks(
         provider="Anthropic",
         models=re.compile(r".*claude.*", re.I),
-        function=re.compile(r"[A-Za-z0-9_-]{1,64}"),
+        function=re.compile(r"[A-Za-z0-9_-]{1,128}"),
         begins_with_user=True,
     ),
     _Asks(

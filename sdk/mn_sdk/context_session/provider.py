@@ -12,6 +12,7 @@ import json
 import os
 import threading
 import warnings
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any, Final
@@ -103,8 +104,9 @@ def check_taken(model: str, names: Iterable[str]) -> None:
     except litellm.exceptions.BadRequestError:  # litellm says so itself when it is asked to send
         return
     taken = litellm.get_supported_openai_params(name, provider)
+    writes_on = provider.startswith("text-completion-")  # its API has a prompt alone, whatever litellm lists
     for wanted in names:
-        if taken is not None and wanted not in taken:
+        if writes_on or (taken is not None and wanted not in taken):
             raise InvalidInput(
                 f"{provider} takes no {wanted} for {name}, as litellm knows it; leave it out, or name another model "
                 "(for functions with Ollama: ollama_chat/...)",
@@ -140,7 +142,8 @@ def send(arguments: Mapping[str, Any], check: Check | None = None) -> Outcome | 
     try:
         with _hushed(), recording(exchange):
             response = interception.original_completion(**asking_usage(arguments), logger_fn=exchange.on_log)
-        return _received(response, exchange, arguments)
+        received = _received(response, exchange, arguments)
+        return received.begun() if isinstance(received, Flowing) and not exchange.sent else received
     except BaseException as error:  # noqa: BLE001 - an interrupt, too, leaves a call whose outcome must be journaled
         return _judged(error, exchange)
 
@@ -157,7 +160,8 @@ async def asend(arguments: Mapping[str, Any], check: Check | None = None) -> Out
         with _hushed(), recording(exchange):
             async with asyncio.timeout(exchange.left):
                 response = await interception.original_acompletion(**asking_usage(arguments), logger_fn=exchange.on_log)
-        return _received(response, exchange, arguments)
+        received = _received(response, exchange, arguments)
+        return await received.abegun() if isinstance(received, Flowing) and not exchange.sent else received
     except BaseException as error:  # noqa: BLE001 - as in `send`; cancellation arrives this way
         return _judged(error, exchange)
 
@@ -174,10 +178,30 @@ class Flowing:
         self._stream = stream
         self._exchange = exchange
         self._messages = arguments["messages"]
+        self._ahead: deque[Any] = deque()
         self._shows_usage = bool((arguments.get("stream_options") or {}).get("include_usage"))
+
+    def begun(self) -> Outcome | Flowing:
+        """The stream, once its request has left: of some providers litellm sends it with the first read, and what
+        becomes of the send is to be known where it is made. What became of it, where that is the end."""
+        try:
+            self._ahead.append(self.read())
+        except BaseException as error:  # noqa: BLE001 - as in `send`
+            return self.outcome(error)
+        return self
+
+    async def abegun(self) -> Outcome | Flowing:
+        """As `begun`."""
+        try:
+            self._ahead.append(await self.aread())
+        except BaseException as error:  # noqa: BLE001 - as in `send`
+            return self.outcome(error)
+        return self
 
     def read(self) -> Any:
         """See Flow."""
+        if self._ahead:
+            return self._ahead.popleft()
         with _hushed(), recording(self._exchange):
             return next(chunk for chunk in self._stream if self._shown(chunk))
 
@@ -185,6 +209,8 @@ class Flowing:
         """See Flow."""
         import asyncio  # litellm has loaded it
 
+        if self._ahead:
+            return self._ahead.popleft()
         with _hushed(), recording(self._exchange):
             async with asyncio.timeout(self._exchange.left):
                 while not self._shown(chunk := await anext(self._stream)):

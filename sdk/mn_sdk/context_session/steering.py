@@ -33,7 +33,11 @@ _FALLBACK: Final = "a fallback would be a second, uncounted send; call again you
 _CACHE: Final = "the journal replays responses; a cache beside it would hide calls"
 _MODEL: Final = "the request was counted for one model; name another as `model`, in a call of its own"
 _LATER: Final = "it would be added after the request was counted; put its text into the messages"
-_HOSTED: Final = "what a provider's own search adds to the request cannot be counted here; search yourself"
+_HOSTED: Final = (
+    "what a provider adds of its own (what it searched, kept or was set up with) cannot be counted here; put its text "
+    "into the messages"
+)
+_CUT: Final = "the provider would cut the request without a word; what does not fit is refused here instead"
 _FORM: Final = "a managed call is one chat completion; call litellm.completion or litellm.acompletion as they are"
 
 ADDING: Final[Mapping[str, str]] = dict.fromkeys(
@@ -42,16 +46,29 @@ ADDING: Final[Mapping[str, str]] = dict.fromkeys(
      "user_continue_message", "assistant_continue_message"), _LATER)  # fmt: skip
 """Arguments by which litellm adds text to a request, and why that is refused."""
 
+UNCOUNTED: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        ("web_search_options", "search_parameters", "plugins", "enable_search", "search_options", "mcp_servers",
+         "container", "connectors", "data_sources", "previous_response_id", "conversation", "cached_content",
+         "cachedContent", "preset"), _HOSTED),
+    **dict.fromkeys(("truncation", "transforms", "context_management"), _CUT),
+}  # fmt: skip
+"""Arguments by which a provider itself adds to a request that was counted, or takes from it, and why they are refused.
+They are its own: OpenAI's, Anthropic's, Azure's, Cohere's, Gemini's, OpenRouter's, Qwen's."""
+
+OFF: Final[Mapping[str, object]] = {"truncation": "disabled", "transforms": []}
+"""How a provider is told that it may not cut, which is sent: left out, it might."""
+
 REFUSED: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         ("fallbacks", "default_fallbacks", "context_window_fallbacks", "context_window_fallback_dict",
          "content_policy_fallbacks"), _FALLBACK),
     **dict.fromkeys(("caching", "cache"), _CACHE),
     **dict.fromkeys(
-        ("models", "model_list", "deployments", "deployment_id", "model_alias_map", "litellm_params",
+        ("models", "route", "model_list", "deployments", "deployment_id", "model_alias_map", "litellm_params",
          "fastest_response"), _MODEL),
     **ADDING,
-    **dict.fromkeys(("web_search_options", "search_parameters", "plugins"), _HOSTED),
+    **UNCOUNTED,
     **dict.fromkeys(("acompletion", "async_call", "text_completion", "atext_completion"), _FORM),
 }  # fmt: skip
 """Arguments that a managed call cannot have (unless they are off or empty), and why."""

@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import asyncio
 
 _END: Final = object()
+_LOOK_SECONDS: Final = 0.01
 
 
 class Flow(Protocol):
@@ -47,8 +49,9 @@ class Stream:
     """A managed stream, for `for` or `async for`: read it to its end, or close it. Chunks are litellm's.
 
     Reading raises what the call raises: AmbiguousInvocation where the stream breaks, UnusableResponse where what came
-    adds up to no answer. The end of a turn reads the rest, or gives it up where it cannot read it. Several readers
-    share the chunks: each waits for its turn.
+    adds up to no answer. Who reads on after that is told again, and so is the end of the turn where nobody was told
+    before, as after a read that was cancelled: what was read is not the answer. The end of a turn reads the rest, or
+    gives it up where it cannot read it. Several readers share the chunks: each waits for its turn.
     """
 
     def __init__(
@@ -66,7 +69,10 @@ class Stream:
         self._areading: asyncio.Lock | None = None
         self.asynchronous = asynchronous
         self._open = True
-        self._failure: ContextError | None = None
+        self._ended = threading.Event()
+        self._failure: BaseException | None = None
+        self._closed = False
+        self._told = False
         self._hidden_params: dict[str, Any] = {}
         """litellm's streams have it: a Router writes there, and wraps what has none for asynchronous readers only."""
 
@@ -93,45 +99,48 @@ class Stream:
             return self._waiting.popleft() if self._waiting else await self._aread()
 
     def finish(self) -> None:
-        """Reads the rest, which stays there to be read."""
+        """Reads the rest, which stays there to be read. Raises what ended the stream, where no reader was told."""
         with suppress(StopIteration):
-            while True:
+            while not self._told:
                 with self._reading:
                     self._waiting.append(self._read())
 
     async def afinish(self) -> None:
         """As `finish`."""
         with suppress(StopAsyncIteration):
-            while True:
+            while not self._told:
                 async with self._in_turn():
                     self._waiting.append(await self._aread())
 
     def close(self) -> None:
         """Ends the stream. A call of which something was not read by then is AMBIGUOUS. Idempotent."""
-        if self._ends():
-            self._flow.close()
-            with suppress(ContextError):
-                self._end(StreamClosed())
+        if self._ends(closed=True):
+            try:
+                self._flow.close()
+            finally:
+                self._end_quietly()
 
     def give_up(self, why: str) -> None:
         """As `close`, and says in the log that the answer is lost, and `why`; who reads on is told as well."""
         if not self._ends():
             return
-        self._flow.close()
         try:
-            self._end(StreamClosed())
+            try:
+                self._flow.close()
+            finally:
+                self._end(StreamClosed())
         except ContextError as error:
-            self._failure = error
             import logging
 
             logging.getLogger("mn_sdk.context_session").warning("a stream was given up, %s: %s", why, error.message)
 
     async def aclose(self) -> None:
         """As `close`."""
-        if self._ends():
-            await self._flow.aclose()
-            with suppress(ContextError):
-                await in_thread(self._end, StreamClosed())
+        if self._ends(closed=True):
+            try:
+                await self._flow.aclose()
+            finally:
+                await in_thread(self._end_quietly)
 
     def __enter__(self) -> Stream:
         return self
@@ -169,33 +178,67 @@ class Stream:
 
     def _read(self) -> Any:
         if not self._open:
-            raise self._failure or StopIteration
+            raise self._after(StopIteration())
         try:
             return self._flow.read()
         except BaseException as error:
             if self._ends():
-                self._end(error)
+                self._end(error, told=isinstance(error, Exception))
+                raise
+            self._ended.wait()
+            if self._failure is not None and isinstance(error, Exception):
+                raise self._failure from error  # somebody else has ended the stream meanwhile
             raise
 
     async def _aread(self) -> Any:
         if not self._open:
-            raise self._failure or StopAsyncIteration
+            raise self._after(StopAsyncIteration())
         try:
             return await self._flow.aread()
         except BaseException as error:
             if self._ends():
-                await in_thread(self._end, error)
+                await in_thread(partial(self._end, told=isinstance(error, Exception)), error)
+                raise
+            import asyncio  # litellm has loaded it
+
+            while isinstance(error, Exception) and not self._ended.is_set():
+                await asyncio.sleep(_LOOK_SECONDS)  # no thread is taken that whoever closes it may need
+            if self._failure is not None and isinstance(error, Exception):
+                raise self._failure from error  # somebody else has ended the stream meanwhile
             raise
 
-    def _ends(self) -> bool:
-        """Whether the stream's end is the caller's to settle: once."""
+    def _after(self, end: Exception) -> BaseException:
+        """What reading raises after the stream has ended: `end`, where its provider or its reader ended it."""
+        if self._closed or self._failure is None:
+            return end
+        self._told = True
+        return self._failure
+
+    def _ends(self, *, closed: bool = False) -> bool:
+        """Whether the stream's end is the caller's to settle: once. `closed` is whether its reader wants it."""
         with self._lock:
             ours, self._open = self._open, False
+            self._closed |= ours and closed
         return ours
 
-    def _end(self, error: BaseException) -> None:
-        with self._held:
-            self._settle(error)
+    def _end_quietly(self) -> None:
+        """Settles the call of a stream that its reader has closed, who knows what that means."""
+        with suppress(ContextError):
+            self._end(StreamClosed())
+
+    def _end(self, error: BaseException, *, told: bool = False) -> None:
+        """Settles the call that `error` has ended. Raises what it raises but `error` itself, which is on its way;
+        `told` is whether a reader gets that."""
+        self._told = told
+        try:
+            with self._held:
+                self._settle(error)
+        except BaseException as failure:
+            self._failure = failure.__cause__ if failure is error else failure
+            if failure is not error:
+                raise
+        finally:
+            self._ended.set()
 
 
 class Replay:

@@ -145,25 +145,25 @@ class Turn:
         """The managed call; `arguments` are those of litellm.completion."""
         with self._working() as held:
             step = self._prepare(arguments)
-            if isinstance(step, Settled):
-                return self._answer(step, asynchronous=False)
-            with unmanaged():
-                outcome = provider.send(step.arguments, step.leaving.check)
-            if isinstance(outcome, provider.Flowing):
-                return self._flowing(step, outcome, held, asynchronous=False)
-            return self._answer(self._settle(step, outcome), asynchronous=False)
+            while isinstance(step, Ready):
+                with unmanaged():
+                    outcome = provider.send(step.arguments, step.leaving.check)
+                if isinstance(outcome, provider.Flowing):
+                    return self._flowing(step, outcome, held, asynchronous=False)
+                step = self._next(step, outcome)
+            return self._answer(step, asynchronous=False)
 
     async def acall(self, arguments: Mapping[str, Any]) -> Any:
         """The managed call; `arguments` are those of litellm.acompletion."""
         with self._working() as held:
             step = await in_thread(self._prepare, arguments, undo=self._dispatcher.withdraw)
-            if isinstance(step, Settled):
-                return self._answer(step, asynchronous=True)
-            with unmanaged():
-                outcome = await provider.asend(step.arguments, step.leaving.check)
-            if isinstance(outcome, provider.Flowing):
-                return self._flowing(step, outcome, held, asynchronous=True)
-            return self._answer(await in_thread(self._settle, step, outcome), asynchronous=True)
+            while isinstance(step, Ready):
+                with unmanaged():
+                    outcome = await provider.asend(step.arguments, step.leaving.check)
+                if isinstance(outcome, provider.Flowing):
+                    return self._flowing(step, outcome, held, asynchronous=True)
+                step = await in_thread(self._next, step, outcome, undo=self._dispatcher.withdraw)
+            return self._answer(step, asynchronous=True)
 
     @contextmanager
     def _working(self) -> Iterator[ExitStack]:
@@ -179,6 +179,14 @@ class Turn:
 
         self._stream = Stream(flow, settle, held.pop_all(), asynchronous=asynchronous)
         return self._stream
+
+    def _next(self, step: Ready, outcome: Outcome) -> Ready | Settled:
+        """The call settled, or a smaller form of it that may leave in place of one that did not."""
+        try:
+            return self._dispatcher.smaller(step, outcome) or self._dispatcher.settle(step, outcome)
+        except Exception as error:
+            self._failure = error
+            raise
 
     def _settle(self, step: Ready, outcome: Outcome) -> Settled:
         try:
@@ -251,7 +259,7 @@ def read_arguments(arguments: Mapping[str, Any]) -> ModelCall:
         raise InvalidInput("a call is its arguments by name: model, messages and more", field="request")
     provider.check_settings()
     call = read_call(arguments, response_format=provider.response_schema(arguments.get("response_format")))
-    functions = [name for name in ("tools", "functions") if call.asked.get(name)]
-    if functions:
-        provider.check_taken(call.model, functions)
+    beyond_text = [name for name in ("tools", "functions", "response_format") if call.asked.get(name)]
+    if beyond_text:
+        provider.check_taken(call.model, beyond_text)
     return call

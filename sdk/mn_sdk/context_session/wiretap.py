@@ -22,7 +22,7 @@ import functools
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
@@ -276,12 +276,36 @@ def _async(send: Any) -> Any:
         exchange = watched()
         if exchange is None or not exchange.sending(request):
             return await send(client, request, **options)
+        import asyncio  # whoever sends this way has loaded it
+
         try:
-            response = await send(client, request, **{**options, "follow_redirects": False})
+            async with asyncio.timeout(exchange.left):
+                response = await send(client, request, **{**options, "follow_redirects": False})
         except BaseException as error:
             exchange.failure = error
             raise
+        response.aiter_bytes = functools.partial(_ain_time, exchange, response, response.aiter_bytes)
         exchange.received(response, streamed=bool(options.get("stream")))
         return response
 
     return tapped
+
+
+async def _ain_time(
+    exchange: Exchange, response: Any, read: Callable[..., AsyncIterator[bytes]], *args: Any, **options: Any
+) -> AsyncIterator[bytes]:
+    """As `_in_time`, and without waiting for the next piece."""
+    import asyncio
+
+    pieces = read(*args, **options)
+    try:
+        while True:
+            async with asyncio.timeout(exchange.left):
+                try:
+                    piece = await anext(pieces)
+                except StopAsyncIteration:
+                    return
+            yield piece
+    except BaseException:
+        await response.aclose()
+        raise

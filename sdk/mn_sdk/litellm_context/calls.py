@@ -16,15 +16,16 @@ from typing import Any, Final
 
 from mn_contract.errors import ContextError, UnmanagedCall
 from mn_sdk.context_session import ContextSession, provider
-from mn_sdk.context_session.admit import Counter
 from mn_sdk.context_session.call import ModelCall
 from mn_sdk.context_session.dispatch import Dispatcher, Ready, Settled
 from mn_sdk.context_session.journal.holder import going_on, work
 from mn_sdk.context_session.lifetime import Lifetime
 from mn_sdk.context_session.outcome import Outcome, Unknown, judge
-from mn_sdk.context_session.policy import ContextPolicy
 from mn_sdk.context_session.wiretap import Exchange, watch
+from mn_sdk.litellm_context.models import Target, most, narrowest
 from mn_sdk.litellm_context.scopes import Wish
+from mn_tokens import fills_output
+from mn_tokens.reading.json_values import plain_json
 
 _SLACK_SECONDS: Final = 60.0
 """Beside the call's own time limit: what the proxy does before and after it."""
@@ -65,7 +66,8 @@ class Call:
         """What the proxy is to send. A replay is a mock, which litellm does not send."""
         if isinstance(self.step, Settled):
             return {"mock_response": provider.unbilled(self.step.response)}
-        return {"messages": self.step.arguments["messages"]}
+        asked = {name: value for name, value in self._asked.items() if name != "model"}
+        return dict(plain_json(asked, "request"))
 
     def told(self) -> dict[str, Any]:
         """What the proxy's logs and the response's headers say of it."""
@@ -79,27 +81,31 @@ class Call:
             "replayed": self.replayed is not None,
         }
 
-    def sending(self, request: dict[str, Any]) -> dict[str, Any]:
+    def sending(self, request: dict[str, Any], asked: Mapping[str, Any], set_: Mapping[str, Any]) -> dict[str, Any]:
         """The proxy has picked a deployment and is about to send; answers the request as it is sent: a stream asks for
-        its usage, and the proxy's own time limits stand where the call's does not end sooner. Raises UnmanagedCall
-        where this is not the one send of what was admitted."""
+        its usage, and the proxy's own time limits stand where the call's does not end sooner. `asked` is what of it a
+        provider gets, `set_` what the operator has set, which may stand where the call does not say. Raises
+        UnmanagedCall where this is not the one send of what was admitted."""
         if isinstance(self.step, Settled):
             if not request.get("mock_response"):
                 raise UnmanagedCall("a stored answer would be paid for again; it was not sent", name=self._name)
             return request
         if self.sent:
             raise UnmanagedCall("a second send of one call was stopped; retries belong to the client", name=self._name)
-        if request.get("messages") != self.step.arguments["messages"]:
+        changed = _changed(self._asked, asked, set_)
+        if changed:
             raise UnmanagedCall(
-                "the messages were changed after they were admitted, so they were not sent; list "
-                "mn_sdk.litellm_context.admission after what changes them",
+                f"{', '.join(changed)[:200]} was changed after the request was admitted, so it was not sent; list "
+                "mn_sdk.litellm_context.admission after what changes it",
                 name=self._name,
             )
         self.sent = True
         own = self.step.arguments["timeout"]
         limits = _limits(request, own)
-        if not request.get("stream"):  # a stream's limit is one for each chunk of it
-            self.exchange = Exchange(limits["timeout"])
+        leaving = self.step.leaving
+        leaving.model = str(request["model"])
+        # a stream's limits in the proxy are for each chunk of it, and the call's own is for all of it
+        self.exchange = Exchange(self.exchange.left if request.get("stream") else limits["timeout"], leaving.check)
         watch(self.exchange)
         self.asked_usage = bool((request.get("stream_options") or {}).get("include_usage"))
         return {**provider.asking_usage(request), **limits}
@@ -155,22 +161,35 @@ class Call:
         return settled
 
     @property
+    def _asked(self) -> Mapping[str, Any]:
+        """What was admitted."""
+        return self.step.leaving.asked if isinstance(self.step, Ready) else {}
+
+    @property
     def _messages(self) -> Any:
-        return self.step.arguments["messages"] if isinstance(self.step, Ready) else ()
+        return self._asked.get("messages", ())
 
     @property
     def _name(self) -> str:
         return self.step.report.name
 
 
-def begin(session: ContextSession, wish: Wish, call: ModelCall, policy: ContextPolicy, counter: Counter) -> Call:
-    """Claims, admits and journals a call. Blocks. Raises ContextError; then nothing has left or will."""
+def begin(session: ContextSession, wish: Wish, call: ModelCall, targets: Sequence[Target]) -> Call:
+    """Claims, admits and journals a call to one of `targets`. Blocks. Raises ContextError; then nothing has left or
+    will."""
+    policy = narrowest(targets, call.output_tokens)
     now = time()
     ends = [wish.deadline] if wish.deadline is not None else []
     ends += [now + policy.deadline_seconds] if policy.deadline_seconds is not None else []
     lifetime = Lifetime(cancelled=lambda: False, deadline=min(ends, default=None), clock=time)
     dispatcher = session.dispatcher
-    dispatcher = replace(dispatcher, policy=policy, counting=dispatcher.counting.by(counter), lifetime=lifetime)
+    dispatcher = replace(
+        dispatcher,
+        policy=policy,
+        counting=dispatcher.counting.by(lambda request, _: most(targets, request)),
+        lifetime=lifetime,
+        fills=lambda _: any(fills_output(target.model) for target in targets),
+    )
     with work() as name, ExitStack() as held:
         held.enter_context(going_on(name))
         held.enter_context(dispatcher.closing.under_way())
@@ -178,6 +197,17 @@ def begin(session: ContextSession, wish: Wish, call: ModelCall, policy: ContextP
         exchange = Exchange(lifetime.remaining(call.timeout_seconds))
         until = monotonic() + call.timeout_seconds + _SLACK_SECONDS
         return Call(dispatcher=dispatcher, step=step, exchange=exchange, held=held.pop_all(), until=until)
+
+
+def _changed(admitted: Mapping[str, Any], asked: Mapping[str, Any], set_: Mapping[str, Any]) -> list[str]:
+    """The members of a request that are not as they were admitted, nor as they are set where it does not say. Its model
+    is not among them: the proxy has names of its own for that."""
+    expected = {**{name: set_[name] for name in asked.keys() & set_.keys()}, **admitted}
+    return sorted(
+        name
+        for name in (expected.keys() | asked.keys()) - {"model"}
+        if name not in expected or name not in asked or asked[name] != expected[name]
+    )
 
 
 def _limits(request: Mapping[str, Any], own: float) -> dict[str, float]:

@@ -21,8 +21,8 @@ from mn_contract.errors import ContextError, DependencyUnavailable, InvalidInput
 from mn_sdk.arguments import read_number
 from mn_sdk.context_session.admit import Admission, no_packet
 from mn_sdk.context_session.assemble import Form
-from mn_sdk.context_session.call import ModelCall, check_sizes, read_call
-from mn_sdk.context_session.steering import ADDING, PRIVATE, REFUSED, STEERING
+from mn_sdk.context_session.call import ModelCall, check_sizes, is_off, read_call
+from mn_sdk.context_session.steering import ADDING, PRIVATE, REFUSED, STEERING, UNCOUNTED
 from mn_sdk.context_session.wiretap import watched
 from mn_sdk.litellm_context.calls import LEFT, SILENT, TOLD, UNEXECUTED, Call, Calls, begin, told_of
 from mn_sdk.litellm_context.models import Target, most, narrowest, target_of, targets_of
@@ -118,7 +118,8 @@ class Gateway(CustomLogger):
                 await self._counting.run(_admit, kwargs, [target])
             if call is None:
                 return None
-            return call.sending({**kwargs, "timeout": kwargs.get("timeout") or get_configured_request_timeout()})
+            sent = {**kwargs, "timeout": kwargs.get("timeout") or get_configured_request_timeout()}
+            return call.sending(sent, _asked(kwargs), _set_for(kwargs))
 
     def log_pre_api_call(self, model: Any, messages: Any, kwargs: Any) -> None:
         """litellm's word that it is about to call a provider, by whatever client."""
@@ -232,13 +233,7 @@ class Gateway(CustomLogger):
         scope = read_scope(wish, key.metadata or {}, key.team_metadata or {})
         asked = {**_asked(data, keep=_READ), **_limited(data)}
         call = read_call(asked, response_format=data.get("response_format"))
-        return begin(
-            self._sessions.of(scope),
-            wish,
-            call,
-            narrowest(targets, call.output_tokens),
-            lambda request, _: most(targets, request),
-        )
+        return begin(self._sessions.of(scope), wish, call, targets)
 
 
 def _admit(data: Mapping[str, Any], targets: Sequence[Target]) -> None:
@@ -279,10 +274,28 @@ def _check_one_send(data: Mapping[str, Any]) -> None:
 
 
 def _check_nothing_is_added(request: Mapping[str, Any]) -> None:
-    """Raises InvalidInput where litellm would add text to a request that is about to be sent and was counted."""
-    for name, why in ADDING.items():
-        if request.get(name):
-            raise InvalidInput(f"{name} cannot be used where requests are admitted: {why}", field=name)
+    """Raises InvalidInput where litellm would add text to a request that is about to be sent and was counted, or the
+    provider would add to it or cut it."""
+    body = request.get("extra_body")
+    for name, why in {**ADDING, **UNCOUNTED}.items():
+        for asked in (request, body if isinstance(body, Mapping) else {}):
+            if asked.get(name) and not is_off(name, asked[name]):
+                raise InvalidInput(f"{name} cannot be used where requests are admitted: {why}", field=name)
+
+
+def _set_for(request: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the operator has set for the deployment that was picked for a request, or for all of them: the proxy adds it
+    where the request does not say."""
+    info = request.get("model_info") or {}
+    deployment = info.get("original_model_id") or info.get("id")
+    if deployment is None:  # no router has picked it
+        return {}
+    from litellm.proxy.proxy_server import llm_router
+
+    if llm_router is None:
+        return {}
+    picked = llm_router.registry().deployment_dict(deployment) or {}
+    return {**(picked.get("litellm_params") or {}), **llm_router.default_litellm_params}
 
 
 def _deployments(model: Any, team_id: str | None) -> Sequence[Mapping[str, Any]]:

@@ -26,6 +26,7 @@ from tests.scenario.session.upstream import Upstream
 
 START_SECONDS_MAX = 100
 NARROW = {"window_tokens": 2000, "output_tokens": 500, "safety_tokens": 100}
+ADDING = {"window_tokens": 4600, "output_tokens": 500, "safety_tokens": 100}
 Asker = Callable[..., Any]
 
 
@@ -101,6 +102,9 @@ class Proxy:
                 model("unknown", "openai/nobody-knows-it"),
                 model("hurried", params={"timeout": 1, "stream_timeout": 1}),
                 model("foreign", "hosted_vllm/gpt-4o"),
+                model("set", params={"temperature": 0.2}),
+                model("claude", "anthropic/claude-3-haiku-20240307", window_tokens=8000),
+                model("adding", "databricks/databricks-claude-3-7-sonnet", **ADDING),
             ],
             "litellm_settings": {
                 "callbacks": "mn_sdk.litellm_context.admission",

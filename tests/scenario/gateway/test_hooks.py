@@ -6,7 +6,7 @@ import asyncio
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -93,14 +93,57 @@ async def test_without_a_root_no_run_is_served() -> None:
     assert refused.value.status_code == 503
 
 
-async def test_what_is_changed_after_it_was_admitted_is_not_sent(hooks: gateway.Gateway, tmp_path: Path) -> None:
-    data = await admitted(hooks, request())
-    changed = [*data["messages"], {"role": "user", "content": "and ignore the rest"}]
-    with pytest.raises(HTTPException) as refused:
-        await hooks.async_pre_call_deployment_hook({**data, "messages": changed}, "acompletion")
+def _said(data: dict[str, Any]) -> None:
+    data["messages"] = [*data["messages"], {"role": "user", "content": "and ignore the rest"}]
+
+
+def _appended(data: dict[str, Any]) -> None:
+    data["messages"].append({"role": "user", "content": "and ignore the rest"})
+
+
+def _rewritten(data: dict[str, Any]) -> None:
+    data["messages"][-1]["content"] += " and ignore the rest"
+
+
+def _armed(data: dict[str, Any]) -> None:
+    data["tools"] = [{"type": "function", "function": {"name": "f"}}]
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (_said, "messages"),
+        (_appended, "messages"),
+        (_rewritten, "messages"),
+        (_armed, "tools"),
+        (lambda data: data.update(temperature=0.9), "temperature"),
+        (lambda data: data.update(max_tokens=400), "max_tokens"),
+        (lambda data: data.pop("top_p"), "top_p"),
+    ],
+)
+async def test_what_is_changed_after_it_was_admitted_is_not_sent(
+    hooks: gateway.Gateway, tmp_path: Path, change: Callable[[dict[str, Any]], None], name: str
+) -> None:
+    """By another callback, in place or not; whatever a provider would get of it."""
+    data = await admitted(hooks, {**request(), "top_p": 0.5})
+    change(data)
+    with pytest.raises(HTTPException, match=f"{name} was changed") as refused:
+        await hooks.async_pre_call_deployment_hook(data, "acompletion")
     assert refused.value.status_code == 409
     assert await hooks.async_post_call_failure_hook(data, refused.value, KEY) is None
     assert receipt(hooks, tmp_path).state is State.FAILED_DEFINITE
+
+
+async def test_what_the_operator_sets_is_no_change(hooks: gateway.Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the request does not say: what it says itself stands."""
+    monkeypatch.setattr(gateway, "_set_for", lambda request: {"temperature": 0.2, "top_p": 0.1, "api_base": "http://x"})
+    data = await admitted(hooks, {**request(), "top_p": 0.5})
+    sent = await hooks.async_pre_call_deployment_hook({**data, "temperature": 0.2}, "acompletion")
+    assert sent is not None
+    assert (sent["temperature"], sent["top_p"]) == (0.2, 0.5)
+    data = await admitted(hooks, {**request(name="e"), "top_p": 0.5})
+    with pytest.raises(HTTPException, match="top_p was changed"):
+        await hooks.async_pre_call_deployment_hook({**data, "temperature": 0.2, "top_p": 0.1}, "acompletion")
 
 
 async def test_one_call_is_one_send(hooks: gateway.Gateway) -> None:
@@ -111,8 +154,23 @@ async def test_one_call_is_one_send(hooks: gateway.Gateway) -> None:
     assert refused.value.detail["membrane"]["reason"] == "UNMANAGED_CALL"
 
 
-async def test_text_that_litellm_would_add_is_refused_at_the_send(hooks: gateway.Gateway) -> None:
-    plain = {"model": "gpt-4o", "messages": [{"role": "user", "content": "hello"}], "vector_store_ids": ["v"]}
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"vector_store_ids": ["v"]},
+        {"web_search_options": {"search_context_size": "high"}},
+        {"mcp_servers": [{"type": "url", "url": "https://x", "name": "m"}]},
+        {"extra_body": {"previous_response_id": "r"}},
+        {"truncation": "auto"},
+    ],
+)
+async def test_what_would_be_added_or_cut_after_it_was_counted_is_refused_at_the_send(
+    hooks: gateway.Gateway, more: dict[str, Any]
+) -> None:
+    """By litellm or by the provider, also without a run."""
+    plain = {"model": "gpt-4o", "messages": [{"role": "user", "content": "hello"}]}
+    assert await hooks.async_pre_call_deployment_hook({**plain, "truncation": "disabled"}, "acompletion") is None
+    plain |= more
     with pytest.raises(HTTPException) as refused:
         await hooks.async_pre_call_deployment_hook(plain, "acompletion")
     assert refused.value.status_code == 422

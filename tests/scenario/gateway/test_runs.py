@@ -19,6 +19,11 @@ from tests.scenario.session.upstream import Upstream, completion, events
 
 PIECES = ("one ", "two ", "three")
 
+SCHEMA = {
+    "type": "json_schema",
+    "json_schema": {"name": "n", "schema": {"type": "object", "properties": {"a": {"type": "string"}}}},
+}
+
 
 def test_a_request_gets_what_its_run_recalls(session: ContextSession, upstream: Upstream, ask: Asker) -> None:
     """Invariant 14: in the data channel, with where it comes from."""
@@ -300,3 +305,58 @@ def test_the_smallest_time_limit_holds(
     assert told(late)["reason"] == "AMBIGUOUS_INVOCATION"
     assert session.receipt("slow").state is State.AMBIGUOUS
     assert len(upstream.requests) == 1
+
+
+def test_what_litellm_adds_counts_in_the_proxy_too(session: ContextSession, upstream: Upstream, ask: Asker) -> None:
+    """Of a request for a run: it is refused where that does not fit, and the next of its kind has the room for it."""
+    asked = {"model": "adding", "response_format": SCHEMA, "retries": 0}
+    for number in range(60):
+        session.observe(f"The price of item {number} was set to {number * 7}. " * 8, event_id=f"e{number}")
+    with pytest.raises(openai.ConflictError) as refused:
+        ask(membrane={"name": "d", "focus": "price of item"}, **asked)
+    assert told(refused)["reason"] == "UNMANAGED_CALL"
+    assert told(refused)["detail"]["tokens"] > told(refused)["detail"]["input_budget"]
+    assert upstream.requests == []
+    assert session.receipt("d").state is State.FAILED_DEFINITE
+    assert ask(membrane={"name": "d", "focus": "price of item"}, **asked).parse().choices
+    (sent,) = upstream.requests
+    receipt = session.receipt("d")
+    assert [part["part"] for part in receipt.report.parts][-1] == "what litellm changes"
+    assert receipt.report.tokens + receipt.report.margin <= receipt.report.input_budget
+    assert "tools" in sent
+
+
+def test_the_output_that_is_reserved_is_the_output_that_is_sent(upstream: Upstream, ask: Asker) -> None:
+    """litellm itself sends all that a model of Anthropic's can write, whatever its window."""
+    with pytest.raises(openai.APIStatusError):  # this server is no Anthropic
+        ask(model="claude", membrane={"name": "d"})
+    (sent,) = upstream.requests
+    assert sent["max_tokens"] < 8000
+
+
+def test_what_the_operator_sets_for_a_model_is_sent(upstream: Upstream, ask: Asker) -> None:
+    ask(model="set", membrane={"name": "d"})
+    ask(model="set", membrane={"name": "e"}, temperature=0.7)
+    assert [sent["temperature"] for sent in upstream.requests] == [0.2, 0.7]
+
+
+def test_a_streams_limit_in_the_proxy_is_for_each_piece_of_it(
+    session: ContextSession, upstream: Upstream, ask: Asker
+) -> None:
+    upstream.events, upstream.between = events(*PIECES), lambda: time.sleep(0.4)
+    chunks = list(ask(model="hurried", membrane={"name": "d"}, stream=True).parse())
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == "".join(PIECES)
+    assert session.receipt("d").state is State.COMPLETED
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_time_limit_is_for_all_of_an_answer(
+    session: ContextSession, upstream: Upstream, ask: Asker, stream: bool
+) -> None:
+    """The request's own, of an answer that comes piece by piece, each in time."""
+    upstream.events, upstream.between = events(*PIECES * 20) if stream else [], lambda: time.sleep(0.3)
+    upstream.trickle = "body"
+    run = {"job_id": "pricing", "run_id": session._scope.run_id, "name": "slow"}
+    with pytest.raises(openai.APIError):
+        list(ask(stream=stream, retries=0, extra_body={"timeout": 1, "metadata": {"membrane": run}}).parse())
+    assert session.receipt("slow").state is State.AMBIGUOUS

@@ -14,7 +14,7 @@ from litellm.types.litellm_params import OWNED_KWARG_NAMES
 from mn_contract.errors import IdempotencyConflict, InvalidInput
 from mn_sdk.context_session import ContextSession, provider
 from mn_sdk.context_session.call import read_call
-from mn_sdk.context_session.steering import REFUSED, SETTINGS
+from mn_sdk.context_session.steering import OFF, REFUSED, SETTINGS
 from tests.scenario.session.upstream import Upstream
 
 litellm = provider.load()
@@ -76,6 +76,19 @@ def test_what_would_send_again_or_something_else_is_refused_before_it_is_claimed
     assert session.journal.invocations.newest("d") is None
     session.complete("d", messages=MESSAGES, **{**upstream.arguments, name: False})
     assert len(upstream.requests) == 1
+
+
+@pytest.mark.parametrize("body", [False, True])
+@pytest.mark.parametrize("name", sorted(OFF))
+def test_that_a_provider_may_not_cut_is_sent(
+    session: ContextSession, upstream: Upstream, name: str, body: bool
+) -> None:
+    """Invariant 1: left out, it might."""
+    off = {name: OFF[name]}
+    session.complete("d", messages=MESSAGES, **({"extra_body": off} if body else off), **upstream.arguments)
+    assert upstream.requests[0][name] == OFF[name]
+    with pytest.raises(InvalidInput):
+        session.complete("e", messages=MESSAGES, extra_body={name: ["auto"]}, **upstream.arguments)
 
 
 @pytest.mark.parametrize("name", sorted(SETTINGS))

@@ -8,6 +8,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import openai
@@ -16,6 +17,8 @@ import pytest
 from mn_contract.errors import AmbiguousInvocation, InvalidInput, InvocationInFlight, UnmanagedCall
 from mn_contract.invocations import State
 from mn_sdk.context_session import AsyncContextSession, ContextSession, provider
+from mn_sdk.context_session.outcome import Unknown
+from mn_sdk.context_session.wiretap import Exchange
 from tests.scenario.session.test_outcomes import MESSAGES, state
 from tests.scenario.session.upstream import Upstream, completion, events
 
@@ -112,23 +115,39 @@ def test_usage_is_a_last_chunk_for_those_who_ask_and_is_never_made_up(
 
 @both
 @pytest.mark.parametrize(
-    "cut",
+    ("model", "cut"),
     [
-        {"finish": None, "usage": False, "done": False},
-        {"finish": None, "usage": False},
-        {"finish": None, "usage": True},
+        ("openai/gpt-4o", {"finish": None, "usage": False, "done": False}),
+        ("openai/gpt-4o", {"finish": None, "usage": False}),
+        ("openai/gpt-4o", {"finish": None, "usage": True}),
+        ("hosted_vllm/gpt-4o", {"finish": None, "usage": False, "done": False}),
     ],
 )
 @pytest.mark.parametrize("reset", [False, True])
 def test_a_stream_without_a_finish_reason_is_ambiguous(
-    session: ContextSession, upstream: Upstream, read: Callable[..., list[Any]], cut: dict[str, Any], reset: bool
+    session: ContextSession,
+    upstream: Upstream,
+    read: Callable[..., list[Any]],
+    cut: dict[str, Any],
+    reset: bool,
+    model: str,
 ) -> None:
+    """Of others than OpenAI litellm takes `[DONE]` for a finish_reason."""
     upstream.events, upstream.cut = events(*PIECES, **cut), reset
     for _ in range(2):
         with pytest.raises(AmbiguousInvocation):
-            read(session, upstream)
+            read(session, upstream, model=model)
     assert state(session) is State.AMBIGUOUS
     assert len(upstream.requests) == 1
+
+
+def test_a_finish_reason_that_nobody_gave_is_not_believed() -> None:
+    """Should litellm end a stream without one as if it were whole, as some versions do."""
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "one "}}
+    chunks = provider.chunks_of(litellm.ModelResponse(choices=[choice]))
+    ended = SimpleNamespace(chunks=chunks, received_finish_reason=None, intermittent_finish_reason=None, is_mock=False)
+    flow = provider.Flowing(ended, Exchange(60), {"messages": MESSAGES})
+    assert isinstance(flow.outcome(StopIteration()), Unknown)
 
 
 @both
@@ -325,6 +344,80 @@ def test_a_cancelled_reader_leaves_an_unknown_call(session: ContextSession, upst
     assert state(session) is State.AMBIGUOUS
 
 
+def gated(upstream: Upstream, *pieces: str, after: int) -> threading.Event:
+    """A stream that comes no further than its first `after` events until the event is set."""
+    go_on, first = threading.Event(), iter([True] * after)
+    upstream.events = events(*pieces)
+    upstream.between = lambda: None if next(first, False) else go_on.wait(30) and None
+    return go_on
+
+
+def test_a_read_that_was_cancelled_is_no_end(session: ContextSession, upstream: Upstream) -> None:
+    """Invariant 13: who reads on is told, and so is the turn, where nobody was: the rest is not the answer."""
+    go_on = gated(upstream, *PIECES, after=0)
+    shell = AsyncContextSession.__new__(AsyncContextSession)
+    shell.session = session
+
+    async def main(name: str, *, on: bool) -> None:
+        async with shell.turn(name):
+            stream = await litellm.acompletion(messages=MESSAGES, stream=True, **upstream.arguments)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(anext(stream), 0.1)
+            for _ in range(2 if on else 0):
+                with pytest.raises(AmbiguousInvocation):
+                    await anext(stream)
+
+    with pytest.raises(AmbiguousInvocation):
+        asyncio.run(main("d", on=False))
+    asyncio.run(main("e", on=True))
+    go_on.set()
+    assert (state(session), state(session, "e")) == (State.AMBIGUOUS, State.AMBIGUOUS)
+
+
+def test_who_reads_a_stream_that_another_closes_is_told(
+    session: ContextSession, upstream: Upstream, caplog: pytest.LogCaptureFixture
+) -> None:
+    go_on = gated(upstream, *PIECES, after=2)
+
+    async def main() -> None:
+        stream = await session.acomplete("d", messages=MESSAGES, stream=True, **upstream.arguments)
+
+        async def reader() -> list[Any]:
+            return [chunk async for chunk in stream]
+
+        reading = asyncio.create_task(reader())
+        await asyncio.sleep(0.2)
+        await stream.aclose()
+        with pytest.raises(AmbiguousInvocation):
+            await reading
+        assert [chunk async for chunk in stream] == []
+
+    asyncio.run(main())
+    go_on.set()
+    assert "never retrieved" not in caplog.text
+
+
+def test_a_close_that_is_cancelled_lets_go_of_the_call(
+    session: ContextSession, upstream: Upstream, caplog: pytest.LogCaptureFixture
+) -> None:
+    go_on = gated(upstream, *PIECES, after=2)
+
+    async def main() -> None:
+        stream = await session.acomplete("d", messages=MESSAGES, stream=True, **upstream.arguments)
+        await anext(stream)
+        closing = asyncio.create_task(stream.aclose())
+        await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+
+    asyncio.run(main())
+    go_on.set()
+    gc.collect()
+    assert state(session) is State.AMBIGUOUS
+    assert "never retrieved" not in caplog.text
+
+
 def test_a_session_that_is_closed_meanwhile_lets_a_stream_end(
     open_session: Callable[..., ContextSession], upstream: Upstream
 ) -> None:
@@ -416,6 +509,17 @@ def test_a_stream_that_is_read_the_other_way(session: ContextSession, upstream: 
     stream = session.complete("e", messages=MESSAGES, stream=True, **upstream.arguments)
     assert text(asyncio.run(other(stream))) == "one two three"
     assert (state(session), state(session, "e")) == (State.COMPLETED, State.COMPLETED)
+
+
+def test_what_a_cancelled_reader_did_not_get_comes_first(session: ContextSession, upstream: Upstream) -> None:
+    """Before what the end of the turn has read meanwhile."""
+    upstream.events = events(*PIECES)
+    stream = streamed(session, upstream)
+    chunks = [next(stream), next(stream)]
+    stream.finish()
+    for chunk in reversed(chunks):
+        stream._unread(chunk)
+    assert text(list(stream)) == "one two three"
 
 
 def test_a_reader_that_is_cancelled_in_a_thread_loses_no_chunk(session: ContextSession, upstream: Upstream) -> None:
