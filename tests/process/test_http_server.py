@@ -102,7 +102,7 @@ def test_a_signal_lets_a_request_under_way_finish_and_what_was_acknowledged_is_t
     assert "Traceback" not in log
     again = Process(tmp_path, MN_CONTEXT_HTTP="127.0.0.1:0")
     with again.client() as client:
-        found = client.post("/v1/tools/call", json={"name": "fetch", "arguments": {"id": "k"}})
+        found = client.post("/v1/tools/call", json={"name": "fetch", "arguments": {"id": "note/k"}})
         assert found.json()["text"] == "The secret is kept."
     assert again.stop()[0] == 0
 

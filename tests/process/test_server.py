@@ -208,12 +208,13 @@ def test_health_and_cancel_get_through_when_every_thread_is_busy(
         served.stub.OpenRun(run_pb2.OpenRunRequest(), metadata=scope, timeout=WAIT)
     over, hanging = threading.Event(), threading.Semaphore(0)
 
-    def hang(run_key: str, hashes: object) -> dict[str, tuple[object, ...]]:
+    def hang(run_key: str, asked: object, **_: object) -> dict[str, tuple[object, ...]]:
         hanging.release()
         over.wait(4 * WAIT)  # longer than anybody waits for an answer
         return {}
 
     monkeypatch.setattr(served.store, "artifacts", hang)
+    monkeypatch.setattr(served.store, "read_ranges", hang)
     stat = artifact_pb2.StatArtifactRequest(sha256="0" * 64)
     wanted = artifact_pb2.ReadArtifactRequest(ranges=[artifact_pb2.SourceRange(artifact_sha256="0" * 64, end=1)])
     answers = [served.stub.ReadArtifact(wanted, metadata=SCOPE, timeout=WAIT) for _ in range(SERVER_READS + 8)]

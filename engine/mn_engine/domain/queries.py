@@ -108,13 +108,9 @@ class MemoryQuery:
                 fields[name] = tuple(fields.get(name, ()))
             if "expand" in fields:
                 fields["expand"] = Direction(fields["expand"])
-            query = cls(**fields)
-            exact = query.as_json() == document
+            return cls(**fields)
         except (TypeError, ValueError, AttributeError) as error:
-            raise InvalidInput(CURSOR_WRONG, field="cursor") from error
-        if not exact:  # as it is written: no text for a number, no list for a text
-            raise InvalidInput(CURSOR_WRONG, field="cursor")
-        return query
+            raise InvalidInput("this is no query", field="query") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +136,10 @@ class QueryPlace:
         whole = type(at) is int and at >= 0 and (revision is None or (type(revision) is int and revision >= 0))
         if not whole or not isinstance(pack, str) or not isinstance(document["query"], dict):
             raise InvalidInput(CURSOR_WRONG, field="cursor")
-        return cls(query=MemoryQuery.from_json(document["query"]), revision=revision, pack=pack, at=at)
+        query = MemoryQuery.from_json(document["query"])
+        if query.as_json() != document["query"]:  # as it is written: no text for a number, no list for a text
+            raise InvalidInput(CURSOR_WRONG, field="cursor")
+        return cls(query=query, revision=revision, pack=pack, at=at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,7 @@ class Timelines:
         self._grouped = grouped = places[order]
         self._starts = np.flatnonzero(np.append(True, grouped[1:] != grouped[:-1])) if len(cards) else _NONE
         """Where each place begins."""
-        self._ends = np.append(self._starts[1:], len(cards))
+        self._ends = np.append(self._starts[1:], len(cards)) if len(cards) else _NONE
 
     @cached_property
     def heads(self) -> NDArray[np.int64]:

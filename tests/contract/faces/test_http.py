@@ -159,7 +159,7 @@ def test_a_kept_pack_is_told_to_nobody_else(client: httpx.Client) -> None:
     """Invariant 7: not even that it stands."""
     pin = client.get("/v1/context", params={"task": "pump", "pin": "true"}).json()["pin"]
     theirs = {"mn-principal": "bob", "if-none-match": "*"}
-    refused(client.get("/v1/context", params={"pinned": pin}, headers=theirs), 422, "INVALID_ARGUMENT", "pin")
+    refused(client.get("/v1/context", params={"pinned": pin}, headers=theirs), 422, "INVALID_ARGUMENT", "pinned")
 
 
 @pytest.mark.parametrize("missing", ["mn-job-id", "mn-run-id", "mn-principal"])

@@ -7,8 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mn_engine.recall.timelines import Timelines
 from mn_engine.recall.view import View
 from tests.unit.benchmark.running import Figures, figures, ran, write
+
+TRIPLES = ("triple_stale_suppressed", "triple_asof_found")
 
 
 def fact_list(*old: int, newer: str = "Ada lives in Rome now") -> dict[str, object]:
@@ -30,7 +33,7 @@ def test_a_newer_fact_replaces_every_old_one_and_history_keeps_them(tmp_path: Pa
     lists = [fact_list(0, 2), fact_list(0, newer="Ada lives in Oslo"), fact_list()]
     write(tmp_path / "data/letta-evals/one.jsonl", *lists)
     found = figures(tmp_path, "suite: supersession\npeers: [bm25s-stemmed]", tmp_path / "data")
-    metrics = ("stale_suppressed", "asof_found", "newer_found", "both_shown_marked")
+    metrics = ("stale_suppressed", "asof_found", "newer_found", "both_shown_marked", *TRIPLES)
     assert of_all(found, "membrane") == dict.fromkeys(metrics, (1, 2))
     assert of_all(found, "bm25s-stemmed") == {"stale_suppressed": (0, 2)}
 
@@ -41,6 +44,13 @@ def test_without_supersession_the_old_fact_shows(tmp_path: Path, monkeypatch: py
     found = of_all(figures(tmp_path, "suite: supersession", tmp_path / "data"), "membrane")
     assert found["stale_suppressed"] == (0, 1)
     assert found["newer_found"] == (1, 1)
+
+
+def test_without_timelines_the_old_triple_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Timelines, "holding", lambda self, time: self._cards)
+    write(tmp_path / "data/letta-evals/one.jsonl", fact_list(0, 2))
+    found = of_all(figures(tmp_path, "suite: supersession", tmp_path / "data"), "membrane")
+    assert [found[metric] for metric in TRIPLES] == [(0, 1), (1, 1)]
 
 
 def test_without_conflicts_nothing_is_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

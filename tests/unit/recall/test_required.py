@@ -71,7 +71,7 @@ def test_what_does_not_stand_where_it_is_named_is_told_with_what_to_do() -> None
     with pytest.raises(NotFound) as caught:
         required(record.view(as_of=30), Decision(required=("spring",)))
     assert caught.value.message == (
-        "there is no card 'spring' that you can read and that held at 1970-01-01T00:00:00.000030Z (as_of); "
+        "there is no card 'spring' that you can read and that held as of the time that was asked of; "
         "name another, or ask as of a time when it held"
     )
     with pytest.raises(NotFound) as caught:

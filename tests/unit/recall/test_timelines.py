@@ -77,3 +77,9 @@ def test_a_card_that_says_no_fact_has_no_time() -> None:
     ours = timelines([(1, 1, 5, None, True)])
     assert ours.spans(7) == []
     assert ours.successor(7) is None
+
+
+def test_places_are_those_of_several_facts() -> None:
+    assert list(timelines([]).places()) == []
+    told = [(1, 1, 5, None, True), (2, 1, 5, None, True), (1, 2, 6, None, True)]
+    assert [cards for cards, _ in timelines(told).places()] == [[100, 102]]
