@@ -203,8 +203,8 @@ class Writer:
         inserts = staged.inserts()
         connection = self._database.write
         connection.execute("BEGIN")
-        for table, rows in inserts:
-            connection.from_arrow(rows).insert_into(table)
+        for insert in inserts:
+            insert.into(connection)
         connection.execute("COMMIT")
         self._database.sync_log()
 
