@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mn_contract.invocations import Attempt
+from mn_engine.domain.cards import revision_of
 from mn_engine.domain.runs import Run
 from mn_engine.store.duckdb.facts import FactsCache, RunFacts
 from mn_engine.store.duckdb.schema import TABLES
@@ -101,6 +102,12 @@ class Staged:
         few = [_Row(table, rows[0]) for table, rows in self.rows.items() if len(rows) == 1]
         many = [_Table(table, _arrow(TABLES[table], rows)) for table, rows in self.rows.items() if len(rows) > 1]
         return [*few, *many, *(_Table(table, rows) for table, rows in self.tables)]
+
+    @property
+    def linked(self) -> set[tuple[str, int]]:
+        """(run, revision) of everything that has relations or endings."""
+        related = {(row[0], revision_of(row[1])) for row in self.rows.get("relations", ())}
+        return related | {(row[0], row[1]) for row in self.rows.get("endings", ())}
 
     def tell(self, facts: FactsCache) -> None:
         """Brings the facts up to what has been committed."""
