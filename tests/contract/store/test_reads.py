@@ -113,3 +113,18 @@ def test_two_endings_in_one_revision_count_in_the_order_of_the_batch(store: Stor
     store.commit(batch(event("e", card("b", relations=supersedes("a")), card("c", relations=supersedes("a")))))
     (stored,) = store.cards(KEY, [ordinal_of(1, 0)], revision=2)
     assert stored.superseded_by == CardKey("ada", "b")
+
+
+def test_whoever_catches_up_step_by_step_misses_no_link(store: Store) -> None:
+    """Also after many revisions that had none."""
+    open_run(store)
+    expected: list[tuple[int, int]] = []
+    for number in range(1, 30):
+        linked = number % 7 == 3
+        observe(store, f"c{number}", relations=supersedes(f"c{number - 1}") if linked else ())
+        found = store.index_columns(KEY, after=number - 1, upto=number)
+        expected.append((int(linked), int(linked)))
+        assert (found.relations.num_rows, found.endings.num_rows) == expected[-1], number
+    whole = store.index_columns(KEY, after=0, upto=29)
+    assert whole.relations.num_rows == whole.endings.num_rows == sum(one for one, _ in expected)
+    assert store.index_columns(KEY, after=28, upto=29).relations.schema == whole.relations.schema

@@ -170,14 +170,8 @@ def find_index_columns(
     cursor: duckdb.DuckDBPyConnection, run_key: str, low: int, high: int, revisions: tuple[int, int]
 ) -> IndexColumns:
     """Rows of cards with ordinals in [low, high) and of endings in (revisions[0], revisions[1]]."""
-    columns = ", ".join(INDEX_CARDS.names)
     bounds = [run_key, low, high]
-    cards = table(
-        cursor,
-        f"SELECT {columns} FROM cards WHERE run_key = ? AND ordinal >= ? AND ordinal < ?",
-        bounds,
-        INDEX_CARDS,
-    )
+    cards = find_index_cards(cursor, run_key, low, high)
     relations = table(
         cursor,
         "SELECT source_ordinal, type, target_hash FROM relations"
@@ -192,6 +186,13 @@ def find_index_columns(
         INDEX_ENDINGS,
     )
     return IndexColumns(cards=cards, relations=relations, endings=endings)
+
+
+def find_index_cards(cursor: duckdb.DuckDBPyConnection, run_key: str, low: int, high: int) -> pa.Table:
+    """Rows of cards with ordinals in [low, high)."""
+    columns = ", ".join(INDEX_CARDS.names)
+    sql = f"SELECT {columns} FROM cards WHERE run_key = ? AND ordinal >= ? AND ordinal < ?"
+    return table(cursor, sql, [run_key, low, high], INDEX_CARDS)
 
 
 def find_stored(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import duckdb
 import numpy as np
@@ -12,9 +12,35 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mn_contract.invocations import Attempt
+from mn_engine.domain.cards import revision_of
 from mn_engine.domain.runs import Run
 from mn_engine.store.duckdb.facts import FactsCache, RunFacts
 from mn_engine.store.duckdb.schema import TABLES
+
+
+class Insert(Protocol):
+    """Rows that are to be inserted into a table."""
+
+    def into(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Inserts them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    table: str
+    row: tuple[Any, ...]
+
+    def into(self, connection: duckdb.DuckDBPyConnection) -> None:
+        connection.execute(f"INSERT INTO {self.table} VALUES ({', '.join('?' * len(self.row))})", self.row)
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    table: str
+    rows: pa.Table
+
+    def into(self, connection: duckdb.DuckDBPyConnection) -> None:
+        connection.from_arrow(self.rows).insert_into(self.table)
 
 
 @dataclass(slots=True)
@@ -70,9 +96,18 @@ class Staged:
         for run_key, calls in other.calls.items():
             self.calls[run_key] = self.calls.get(run_key, 0) + calls
 
-    def inserts(self) -> list[tuple[str, pa.Table]]:
-        """(table, rows as Arrow) of everything staged."""
-        return [*((table, _arrow(TABLES[table], rows)) for table, rows in self.rows.items()), *self.tables]
+    def inserts(self) -> list[Insert]:
+        """Everything staged, ready to be inserted: a single row by its values, which costs a third less, and more as
+        Arrow."""
+        few = [_Row(table, rows[0]) for table, rows in self.rows.items() if len(rows) == 1]
+        many = [_Table(table, _arrow(TABLES[table], rows)) for table, rows in self.rows.items() if len(rows) > 1]
+        return [*few, *many, *(_Table(table, rows) for table, rows in self.tables)]
+
+    @property
+    def linked(self) -> set[tuple[str, int]]:
+        """(run, revision) of everything that has relations or endings."""
+        related = {(row[0], revision_of(row[1])) for row in self.rows.get("relations", ())}
+        return related | {(row[0], row[1]) for row in self.rows.get("endings", ())}
 
     def tell(self, facts: FactsCache) -> None:
         """Brings the facts up to what has been committed."""

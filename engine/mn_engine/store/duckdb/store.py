@@ -31,12 +31,15 @@ from mn_engine.store.duckdb.connection import LOG_BYTES_MAX, Database, RecordLos
 from mn_engine.store.duckdb.facts import FactsCache
 from mn_engine.store.duckdb.fresh import check_new, forget_fresh, put_in_place, write_fresh
 from mn_engine.store.duckdb.heads import Heads
+from mn_engine.store.duckdb.links import Links
 from mn_engine.store.duckdb.migrations import migrate
 from mn_engine.store.duckdb.schema import Settings
-from mn_engine.store.duckdb.staging import Planning
+from mn_engine.store.duckdb.staging import Planning, Staged
 from mn_engine.store.duckdb.writer import GROUP_MAX, Writer
 from mn_engine.store.lock import RecordLock
 from mn_engine.store.port import (
+    INDEX_ENDINGS,
+    INDEX_RELATIONS,
     Answer,
     DecideInvocation,
     DecideSession,
@@ -54,6 +57,8 @@ _ESSENTIAL_SHARE: Final = 4
 """Writes that close something go on down to this part of the floor."""
 _WRITTEN_TWICE: Final = 2
 """Bytes go into the log and, in a checkpoint, into the record."""
+NO_RELATIONS: Final = INDEX_RELATIONS.empty_table()
+NO_ENDINGS: Final = INDEX_ENDINGS.empty_table()
 _Answer = TypeVar("_Answer")
 
 
@@ -85,6 +90,7 @@ class DuckDBStore:
         self._floor = free_bytes_floor
         self._free_bytes = free_bytes
         self._heads = Heads()
+        self._links = Links()
         self._listeners: list[OnCommit] = []
         self._closed = False
         self._lock = RecordLock(path)
@@ -104,7 +110,7 @@ class DuckDBStore:
             last_seq=last_seq,
             group_max=group_max,
             room=self._check_room,
-            committed=self._commit_heads,
+            committed=self._acknowledge,
         )
 
     # Runs.
@@ -230,7 +236,12 @@ class DuckDBStore:
     def index_columns(self, run_key: str, *, after: int, upto: int) -> IndexColumns:
         self.run(run_key).check_readable()
         low, high = ordinal_of(after + 1, 0), ordinal_of(upto + 1, 0)
-        return self._ask(lambda cursor: queries.find_index_columns(cursor, run_key, low, high, (after, upto)))
+        if self._links.none_after(run_key, after):
+            cards = self._ask(lambda cursor: queries.find_index_cards(cursor, run_key, low, high))
+            return IndexColumns(cards=cards, relations=NO_RELATIONS, endings=NO_ENDINGS)
+        found = self._ask(lambda cursor: queries.find_index_columns(cursor, run_key, low, high, (after, upto)))
+        self._links.linked([(run_key, upto if found.relations.num_rows or found.endings.num_rows else after)])
+        return found
 
     def cards(self, run_key: str, ordinals: Sequence[int], *, revision: int) -> list[StoredCard]:
         self.run(run_key).check_readable()
@@ -344,9 +355,10 @@ class DuckDBStore:
             self._writer.exclusively(self._database.restore)
             return self._database.ask(question)
 
-    def _commit_heads(self, heads: dict[str, Run]) -> None:
-        self._heads.commit(heads)
-        for run_key, head in heads.items():
+    def _acknowledge(self, staged: Staged) -> None:
+        self._links.linked(staged.linked)  # before the heads: who reads up to one knows of its links
+        self._heads.commit(staged.heads)
+        for run_key, head in staged.heads.items():
             for on_commit in self._listeners:
                 on_commit(run_key, head.revision, head.state)
 

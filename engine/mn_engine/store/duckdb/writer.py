@@ -21,7 +21,6 @@ import pyarrow as pa
 
 from mn_contract.errors import ContextError, DependencyUnavailable, StorageFull
 from mn_engine.domain.failures import place_of
-from mn_engine.domain.runs import Run
 from mn_engine.store.duckdb.connection import Database, translated
 from mn_engine.store.duckdb.facts import FactsCache
 from mn_engine.store.duckdb.queries import max_seq
@@ -66,7 +65,7 @@ class Writer:
         last_seq: int,
         group_max: int,
         room: Room,
-        committed: Callable[[dict[str, Run]], None],
+        committed: Callable[[Staged], None],
     ) -> None:
         self._database = database
         self._facts = facts
@@ -203,8 +202,8 @@ class Writer:
         inserts = staged.inserts()
         connection = self._database.write
         connection.execute("BEGIN")
-        for table, rows in inserts:
-            connection.from_arrow(rows).insert_into(table)
+        for insert in inserts:
+            insert.into(connection)
         connection.execute("COMMIT")
         self._database.sync_log()
 
@@ -231,7 +230,7 @@ class Writer:
     def _acknowledge(self, group: _Group) -> None:
         group.staged.tell(self._facts)
         try:
-            self._committed(group.staged.heads)
+            self._committed(group.staged)
         finally:
             for job, result in group.planned:
                 job.result.set_result(result)
