@@ -149,6 +149,29 @@ def test_a_context_holds_what_holds_within_its_tokens(facts: Facts) -> None:
         assert facts.compile("Where does Ada live?", max_tokens=room)["tokens"]["used"] <= room
 
 
+def test_a_fact_that_does_not_fit_makes_no_room_stay_empty(facts: Facts) -> None:
+    facts.upsert("Ada", "wrote", "Ada " + "a long book about the engine " * 40, valid_from=year(1))
+    small = facts.upsert("Ada", "likes", "tea", valid_from=year(1))["ref"]
+    told = facts.compile("Ada", max_tokens=60)
+    assert told["refs"] == [small]
+    assert told["left"] == 1
+
+
+def test_a_time_before_anything_was_recorded_is_told_as_that(facts: Facts) -> None:
+    facts.upsert("Ada", "likes", "tea", valid_from=year(1))
+    with pytest.raises(InvalidInput, match="before anything was recorded") as refused:
+        facts.time_travel(year(9), recorded_as_of=year(9))
+    assert refused.value.field == "recorded_as_of"
+
+
+def test_an_entity_of_very_many_facts_is_told_in_part_and_says_so(facts: Facts) -> None:
+    many = [{"subject": "Ada", "predicate": "counts", "object": f"{n}", "singular": False} for n in range(250)]
+    facts.upsert_many(many)
+    told = facts.entity("Ada")
+    assert (len(told["facts"]), told["cut"]) == (200, True)
+    assert facts.entity("7")["cut"] is False
+
+
 def test_a_packet_holds_no_superseded_fact(faces: Faces) -> None:
     """Invariant 4, in the packets of every decision."""
     transport = faces.of()

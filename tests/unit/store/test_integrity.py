@@ -15,6 +15,7 @@ from mn_contract.invocations import Attempt, State
 from mn_engine.domain.access import OPEN, Acl
 from mn_engine.domain.cards import CardKey, Kind, Relation
 from mn_engine.domain.facts import Fact
+from mn_engine.domain.leaves import columns_sha256
 from mn_engine.domain.merkle import leaf_hash
 from mn_engine.service.engine import Call
 from mn_engine.service.integrity import Integrity, look_over
@@ -141,6 +142,21 @@ def test_whoever_hashes_a_changed_record_anew_is_found_by_the_roots(store: DuckD
     found = looked(store).tampered
     assert found is not None
     assert (found.kind, found.name) == ("root", "1")
+
+
+def test_roots_that_run_ahead_of_their_leaves_hide_nothing(store: DuckDBStore) -> None:
+    """Whoever moves a root to a later size, hashes and all, would else have none of those after it checked."""
+    connection = store._database.write
+    names = ", ".join(TABLES["heads"].names)
+    heads = rows(connection, f"SELECT rowid, {names} FROM heads ORDER BY seq")
+    place = TABLES["heads"].names.index("frontier")
+    rowid, *row = heads[1]
+    row[place] = heads[-1][1 + place]
+    row[-1] = columns_sha256(row[:-1])
+    connection.execute("UPDATE heads SET frontier = ?, row_sha256 = ? WHERE rowid = ?", [row[place], row[-1], rowid])
+    found = looked(store).tampered
+    assert found is not None
+    assert found.kind == "root"
 
 
 def test_a_file_that_is_gone_or_changed_is_found(store: DuckDBStore, tmp_path: Path) -> None:
