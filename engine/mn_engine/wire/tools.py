@@ -34,7 +34,7 @@ from mn_contract.limits import (
     REQUIRED_NAMED_MAX,
     SOURCE_URL_BYTES_MAX,
 )
-from mn_contract.smp import MEMORY_OBJECT_SCHEMA, MQL_LAYERS, PIN_PREFIX
+from mn_contract.smp import ENVELOPE_SCHEMA, MEMORY_OBJECT_SCHEMA, MQL_LAYERS, PIN_PREFIX
 from mn_engine.domain.cards import CONTRADICTS, SUPERSEDES, Kind
 from mn_engine.domain.packets import Decision
 from mn_engine.domain.packs import MODEL_BYTES_MAX, Format, Packaged, PackItem, PackRequest, Telling
@@ -56,8 +56,9 @@ _KINDS: Final = tuple(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
     """One tool: the operation that it calls, and how its arguments become that operation's and the result JSON (or, of
-    a pack in Markdown, text). `answers` is that JSON's schema where it is always one; `writes` tells of tools that
-    record something; none destroys anything."""
+    a pack in Markdown, text). `answers` is that JSON's schema; text stands in it under `markdown`. `writes` tells of
+    tools that record something, or may, `repeatable` of those that change nothing more when they are called again;
+    none destroys anything."""
 
     name: str
     operation: str
@@ -67,8 +68,9 @@ class Tool:
     required: tuple[str, ...] = ()
     decode: Callable[[Arguments], Arguments]
     encode: Callable[[Any, Scope], Any]
-    answers: Mapping[str, Any] | None = None
+    answers: Mapping[str, Any]
     writes: bool = False
+    repeatable: bool = True
     _checked: list[Draft202012Validator] = field(default_factory=list)
 
     @property
@@ -255,11 +257,11 @@ _NOTE: Final[Mapping[str, Any]] = {
 _RESULT: Final = {"id": {"type": "string"}, "title": {"type": "string"}, "url": {"type": "string"}}
 
 
-def answers(properties: Mapping[str, Any]) -> dict[str, Any]:
+def answers(properties: Mapping[str, Any], optional: tuple[str, ...] = ()) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": dict(properties),
-        "required": list(properties),
+        "required": [name for name in properties if name not in optional],
         "additionalProperties": False,
     }
 
@@ -272,6 +274,29 @@ _NOTED: Final = answers(
         "status": {"enum": ["proposed", "recorded"]},
     }
 )
+
+_ITEMS: Final = {"type": "array", "items": MEMORY_OBJECT_SCHEMA}
+_WHOLE: Final = {
+    **MEMORY_OBJECT_SCHEMA,
+    "properties": {**MEMORY_OBJECT_SCHEMA["properties"], "memory": {"type": "object"}},
+}
+"""A memory, and beside it, where it is told whole, what the record has of it."""
+_QUERIED: Final = {
+    "items": _ITEMS,
+    "narrowed_from": {"type": "integer", "minimum": 0},
+    "narrowed_to": {"type": "integer", "minimum": 0},
+    "cursor": {"type": ["string", "null"]},
+    "follow_ups": {"type": "array", "items": {"type": "object"}},
+    "revision": {"type": "integer", "minimum": 0},
+}
+_ENVELOPE: Final = {**ENVELOPE_SCHEMA["properties"], "legend": {"type": "object"}}
+"""What an envelope has; the legend's text, which is long and constant, is not told twice."""
+_PLAIN: Final = {
+    **{name: part for name, part in _ENVELOPE.items() if name not in ("legend", "working_memory", "receipt")},
+    "revision": {"type": "integer", "minimum": 0},
+    "digest": {"type": "string"},
+    "warnings": {"type": "array", "items": {"type": "string"}},
+}
 
 PACK_TOOLS: Final = (
     Tool(
@@ -307,6 +332,12 @@ PACK_TOOLS: Final = (
         },
         decode=_decode_context,
         encode=_encode_context,
+        answers={
+            "type": "object",
+            "anyOf": [answers(_ENVELOPE), answers(_PLAIN), answers({"markdown": {"type": "string"}})],
+        },
+        writes=True,
+        repeatable=False,
     ),
     Tool(
         name="query_memory",
@@ -344,16 +375,7 @@ PACK_TOOLS: Final = (
         },
         decode=_decode_query,
         encode=lambda answer, scope: answer.document(scope.principal),
-        answers=answers(
-            {
-                "items": {"type": "array", "items": MEMORY_OBJECT_SCHEMA},
-                "narrowed_from": {"type": "integer", "minimum": 0},
-                "narrowed_to": {"type": "integer", "minimum": 0},
-                "cursor": {"type": ["string", "null"]},
-                "follow_ups": {"type": "array", "items": {"type": "object"}},
-                "revision": {"type": "integer", "minimum": 0},
-            }
-        ),
+        answers=answers(_QUERIED),
     ),
     Tool(
         name="expand",
@@ -368,6 +390,19 @@ PACK_TOOLS: Final = (
         },
         decode=_decode_expand,
         encode=lambda answer, _: answer,
+        answers=answers(
+            {
+                "ref": {"type": ["string", "null"]},
+                "direction": {"enum": [one.value for one in Direction]},
+                **_QUERIED,
+                "items": {"type": "array", "items": _WHOLE},
+                "entities": {
+                    "type": "array",
+                    "items": answers({"entity": {"type": "string"}, "items": _ITEMS}),
+                },
+            },
+            optional=("entities", *(name for name in _QUERIED if name != "items")),
+        ),
     ),
     Tool(
         name="search",
@@ -427,9 +462,21 @@ def written(answer: Any) -> bytes:
     return answer.encode("utf-8") if isinstance(answer, str) else encoded(answer)
 
 
-def read_arguments(text: str | bytes) -> Any:
-    """JSON arguments. Raises InvalidInput."""
+def read_json(text: bytes) -> Any:
+    """A JSON text as RFC 8259 wants it exchanged: in UTF-8, each key once, and only numbers that JSON has. Raises
+    InvalidInput."""
     try:
-        return json.loads(text)
+        return json.loads(text.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput("the arguments are no JSON", field="arguments") from error
+        raise InvalidInput("this is no JSON in UTF-8, with each key once", field="body") from error
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    read = dict(pairs)
+    if len(read) < len(pairs):
+        raise ValueError("a key stands there twice")
+    return read
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no number")

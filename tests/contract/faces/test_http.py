@@ -155,11 +155,19 @@ def test_what_is_not_kept_or_belongs_to_a_session_has_no_etag(client: httpx.Clie
         assert "etag" not in answer.headers
 
 
+def test_no_session_moves_on_unread(client: httpx.Client) -> None:
+    """A HEAD is safe, and answers nothing that the session could be said to have."""
+    query = {"task": "pump", "session_id": "chat"}
+    head = client.head("/v1/context", params=query)
+    assert (head.status_code, set(head.headers["allow"].split(", "))) == (405, {"GET", "POST"})
+    assert client.get("/v1/context", params=query).json()["working_memory"]["cursor"] == "1"
+
+
 def test_a_kept_pack_is_told_to_nobody_else(client: httpx.Client) -> None:
     """Invariant 7: not even that it stands."""
     pin = client.get("/v1/context", params={"task": "pump", "pin": "true"}).json()["pin"]
     theirs = {"mn-principal": "bob", "if-none-match": "*"}
-    refused(client.get("/v1/context", params={"pinned": pin}, headers=theirs), 422, "INVALID_ARGUMENT", "pin")
+    refused(client.get("/v1/context", params={"pinned": pin}, headers=theirs), 422, "INVALID_ARGUMENT", "pinned")
 
 
 @pytest.mark.parametrize("missing", ["mn-job-id", "mn-run-id", "mn-principal"])
@@ -195,7 +203,7 @@ def test_unknown_paths_and_methods_are_problems(client: httpx.Client) -> None:
     for path in ("/", "/v1/context/", "/v1/tools", "/docs", "/v1//context", "/mcp/"):
         refused(client.get(path), 404, "NOT_FOUND")
     for method, path, allowed in (
-        ("DELETE", "/v1/context", {"GET", "HEAD", "POST"}),
+        ("DELETE", "/v1/context", {"GET", "POST"}),
         ("GET", "/v1/tools/call", {"POST"}),
         ("POST", "/healthz", {"GET", "HEAD"}),
         ("PROPFIND", "/openapi.json", {"GET", "HEAD"}),
