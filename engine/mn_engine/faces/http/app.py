@@ -37,8 +37,9 @@ _GONE: Final = 499
 _CALL_KEYS: Final = frozenset({"name", "arguments"})
 
 
-def http_app(gate: Gate, calls: ToolCalls, mcp: Mounted) -> Starlette:
-    """The app. `mcp` is served at /mcp, behind the same gate."""
+def http_app(gate: Gate, calls: ToolCalls, mcp: Mounted, crowded: Callable[[], bool]) -> Starlette:
+    """The app. `mcp` is served at /mcp, behind the same gate; while there are too many connections (`crowded`) nothing
+    is."""
     face = _HttpFace(gate, calls)
     context = Route("/v1/context", face.context, methods=["GET", "POST"])
     context.methods = {"GET", "POST"}  # without the HEAD that comes with a GET: it would move a session on, unread
@@ -50,7 +51,7 @@ def http_app(gate: Gate, calls: ToolCalls, mcp: Mounted) -> Starlette:
             Route("/openapi.json", face.openapi, methods=["GET"]),
             Route("/mcp", Mounting(gate, mcp)),
         ],
-        middleware=[Middleware(Front, guarded=not gate.open)],
+        middleware=[Middleware(Front, guarded=not gate.open, crowded=crowded)],
         exception_handlers={
             ContextError: _contract,
             Refused: _refused,
