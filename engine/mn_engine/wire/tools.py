@@ -7,7 +7,8 @@ checked. gRPC messages have the same fields under the same names and are read by
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -58,7 +59,8 @@ class Tool:
     """One tool: the operation that it calls, and how its arguments become that operation's and the result JSON (or, of
     a pack in Markdown, text). `answers` is that JSON's schema; text stands in it under `markdown`. `writes` tells of
     tools that record something, or may, `repeatable` of those that change nothing more when they are called again;
-    none destroys anything."""
+    none destroys anything. `named` says which argument is meant by a name of the operation's, where it is another than
+    its last part."""
 
     name: str
     operation: str
@@ -69,6 +71,7 @@ class Tool:
     decode: Callable[[Arguments], Arguments]
     encode: Callable[[Any, Scope], Any]
     answers: Mapping[str, Any]
+    named: Mapping[str, str] = field(default_factory=dict)
     writes: bool = False
     repeatable: bool = True
     _checked: list[Draft202012Validator] = field(default_factory=list)
@@ -92,7 +95,20 @@ class Tool:
         if wrong is not None:
             at = ".".join(map(str, wrong.absolute_path)) or "arguments"
             raise InvalidInput(f"{self.name}: {at}: {_told(wrong)}", field=at)
-        return self.decode({name: _whole(value, self.properties[name]) for name, value in arguments.items()})
+        with self.naming():
+            return self.decode({name: _whole(value, self.properties[name]) for name, value in arguments.items()})
+
+    @contextmanager
+    def naming(self) -> Iterator[None]:
+        """Errors of the operation name what is wrong as the tool's callers do: `task` for `decision.focus`."""
+        try:
+            yield
+        except InvalidInput as error:
+            told = self.named.get(error.field, error.field.rpartition(".")[2])
+            if told == error.field or told not in self.properties:
+                raise
+            further = {name: value for name, value in error.detail.items() if name != "field"}
+            raise InvalidInput(error.message.replace(error.field, told), field=told, **further) from error
 
 
 def _whole(value: Any, schema: Mapping[str, Any]) -> Any:
@@ -219,6 +235,12 @@ def _encode_note(noted: Any, _: Scope) -> Any:
     }
 
 
+def _decode_search(arguments: Arguments) -> Arguments:
+    if not arguments["query"].strip():
+        raise InvalidInput("query holds no words", field="query")
+    return {"query": arguments["query"]}
+
+
 def _encode_search(answer: QueryAnswer, scope: Scope) -> Any:
     return {"results": [_result(item, scope) for item in answer.items]}
 
@@ -336,6 +358,7 @@ PACK_TOOLS: Final = (
             "type": "object",
             "anyOf": [answers(_ENVELOPE), answers(_PLAIN), answers({"markdown": {"type": "string"}})],
         },
+        named={"decision.focus": "task"},
         writes=True,
         repeatable=False,
     ),
@@ -376,6 +399,7 @@ PACK_TOOLS: Final = (
         decode=_decode_query,
         encode=lambda answer, scope: answer.document(scope.principal),
         answers=answers(_QUERIED),
+        named={"at.revision": "cursor"},
     ),
     Tool(
         name="expand",
@@ -403,6 +427,7 @@ PACK_TOOLS: Final = (
             },
             optional=("entities", *(name for name in _QUERIED if name != "items")),
         ),
+        named={"at.revision": "cursor"},
     ),
     Tool(
         name="search",
@@ -411,9 +436,10 @@ PACK_TOOLS: Final = (
         description="Memories that match some words, as results with id, title and url.",
         properties={"query": text("The words.", QUERY_TEXT_BYTES_MAX, least=1)},
         required=("query",),
-        decode=lambda arguments: {"query": arguments["query"]},
+        decode=_decode_search,
         encode=_encode_search,
         answers=answers({"results": {"type": "array", "items": answers(_RESULT)}}),
+        named={"find": "query"},
     ),
     Tool(
         name="fetch",
@@ -424,6 +450,7 @@ PACK_TOOLS: Final = (
         required=("id",),
         decode=lambda arguments: {"ref": arguments["id"]},
         encode=_encode_fetch,
+        named={"ref": "id"},
         answers=answers({**_RESULT, "text": {"type": "string"}, "metadata": {"type": "object"}}),
     ),
     Tool(

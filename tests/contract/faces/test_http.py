@@ -223,6 +223,9 @@ def test_unknown_paths_and_methods_are_problems(client: httpx.Client) -> None:
         b'{"name": "query_memory", "arguments": {"find": "a", "min_trust": NaN}}',
         b'{"name": "query_memory", "arguments": {"find": "a", "min_trust": 1e999}}',
         b'{"name": "query_memory", "arguments": {"find": "a", "k": ' + b"9" * 5000 + b"}}",
+        '{"name": "search", "arguments": {"query": "a"}}'.encode("utf-16"),
+        b'{"name": "search", "name": "fetch", "arguments": {"query": "a"}}',
+        b'{"name": "search", "arguments": {"query": "a", "query": "b"}}',
         b'{"name": "drop_table"}', b'{"name": "\\ud800"}',
     ],
 )  # fmt: skip
