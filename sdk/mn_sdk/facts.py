@@ -7,22 +7,19 @@ documents of the tools memory_record_episode, memory_upsert_fact and so on.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from google.protobuf.json_format import ParseDict, ParseError
-from google.protobuf.message import Message
 
-from mn.context.memory.v1 import memory_pb2
 from mn.context.working.v1 import card_pb2
 from mn_contract.canonical import digest
 from mn_contract.errors import InvalidInput
 from mn_contract.facts import fact_entities, fact_text
-from mn_contract.limits import BATCH_CARDS_MAX, EVENT_CARDS_MAX
+from mn_contract.limits import BATCH_CARDS_MAX, EVENT_CARDS_MAX, FACT_OBJECT_BYTES_MAX, LABEL_BYTES_MAX
+from mn_contract.names import check_text
+from mn_sdk.memories import Ask, asked_document
 
-Ask = Callable[[str, Any], Any]
-"""Calls an operation of the engine, by its RPC's name."""
-_Message = TypeVar("_Message", bound=Message)
 _DIGITS: Final = 16
 _TIMES: Final = ("valid_from", "valid_until")
 
@@ -115,9 +112,7 @@ class Facts:
         return self._document("ExportBundle", refs=list(refs))
 
     def _document(self, operation: str, **arguments: Any) -> dict[str, Any]:
-        given = {name: value for name, value in arguments.items() if value is not None}
-        request = _parsed(given, getattr(memory_pb2, f"{operation}Request")())
-        answer: dict[str, Any] = json.loads(self._ask(operation, request).document)
+        answer: dict[str, Any] = json.loads(asked_document(self._ask, operation, arguments))
         return answer
 
 
@@ -128,21 +123,18 @@ def _card(fact: Mapping[str, Any]) -> card_pb2.Card:
         told = f"it has no {', '.join(sorted(unknown))}" if unknown else "it needs subject, predicate and object"
         raise InvalidInput(f"a fact cannot be read: {told}", field="facts")
     qualifier = fact.get("qualifier", "")
+    for name in said:
+        check_text(said[name], name, FACT_OBJECT_BYTES_MAX, bytes_min=1)
+    check_text(qualifier, "qualifier", LABEL_BYTES_MAX)
     rest = {name: fact[name] for name in ("confidence", *_TIMES) if fact.get(name) is not None}
-    return _parsed(
-        {
-            "kind": "CARD_KIND_FACT",
-            "text": fact_text(said["subject"], said["predicate"], said["object"], qualifier),
-            "entities": list(fact_entities(said["subject"], said["object"])),
-            "fact": {**said, "qualifier": qualifier, "singular": fact.get("singular", True)},
-            **rest,
-        },
-        card_pb2.Card(),
-    )
-
-
-def _parsed(given: dict[str, Any], message: _Message) -> _Message:
+    document = {
+        "kind": "CARD_KIND_FACT",
+        "text": fact_text(said["subject"], said["predicate"], said["object"], qualifier),
+        "entities": list(fact_entities(said["subject"], said["object"])),
+        "fact": {**said, "qualifier": qualifier, "singular": fact.get("singular", True)},
+        **rest,
+    }
     try:
-        return ParseDict(given, message)
+        return ParseDict(document, card_pb2.Card())
     except ParseError as error:
-        raise InvalidInput(f"the arguments do not fit: {error}", field="arguments") from error
+        raise InvalidInput(f"a fact cannot be read: {error}", field="facts") from error

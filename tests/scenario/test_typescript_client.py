@@ -81,7 +81,8 @@ def held_true(told: dict[str, Any]) -> None:
     Draft202012Validator(ENVELOPE_SCHEMA).validate(pack)
     assert pack["items"][0]["content"] == "The valve costs 3 euros."
     assert pack["working_memory"]["cursor"] == "1"
-    assert (told["markdown"]["structured"], "] The valve costs 3 euros.\n" in told["markdown"]["text"]) == (None, True)
+    assert told["markdown"]["structured"] == {"markdown": told["markdown"]["text"]}
+    assert "] The valve costs 3 euros.\n" in told["markdown"]["text"]
     assert told["fetched"]["structured"]["text"] == "The valve costs 3 euros."
     assert (told["absent"]["code"], told["absent"]["data"]["reason"]) == (-32004, "NOT_FOUND")
     assert (told["wrong"]["code"], told["wrong"]["data"]) == (

@@ -35,7 +35,8 @@ class Asking:
 
 def perform(engine: Engine, scope: Scope, call: Call, tool: Tool, arguments: Any) -> Any:
     """What `tool` does with `arguments`, before it is encoded. Raises the contract's errors."""
-    return OPERATIONS[tool.operation].run(engine, scope, call, **tool.read(arguments))
+    with tool.naming():
+        return OPERATIONS[tool.operation].run(engine, scope, call, **tool.read(arguments))
 
 
 def waiting(milliseconds: int = TIMEOUT_MS_DEFAULT) -> Remaining:

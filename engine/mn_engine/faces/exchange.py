@@ -9,6 +9,7 @@ from mn_engine.domain.scope import Scope
 from mn_engine.service.engine import Call, Engine
 from mn_engine.service.operations import OPERATIONS, Shape
 from mn_engine.wire.codecs import CODECS
+from mn_engine.wire.table import naming
 
 
 def exchange(engine: Engine, name: str, scope: Scope, call: Call, request: Any) -> Any:
@@ -17,7 +18,8 @@ def exchange(engine: Engine, name: str, scope: Scope, call: Call, request: Any) 
     Raises the contract's errors; for a stream some may come while it is read.
     """
     operation, codec = OPERATIONS[name], CODECS[name]
-    result = operation.run(engine, scope, call, **codec.decode(request))
+    with naming(name):
+        result = operation.run(engine, scope, call, **codec.decode(request))
     if operation.shape is Shape.STREAM:
         return _stream(name, scope, result)
     return codec.encode(result, scope)

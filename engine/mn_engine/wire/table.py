@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -22,3 +23,9 @@ def tool_named(name: Any) -> Tool:
     if tool is None:
         raise InvalidInput(f"there is no tool {str(name)[:ID_BYTES_MAX]!r}; there are {', '.join(TOOLS)}", field="name")
     return tool
+
+
+def naming(operation: str) -> AbstractContextManager[None]:
+    """In which an operation's errors name arguments as its tool does; those of an operation without one stay."""
+    tool = BY_OPERATION.get(operation)
+    return nullcontext() if tool is None else tool.naming()

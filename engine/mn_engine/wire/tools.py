@@ -7,7 +7,8 @@ checked. gRPC messages have the same fields under the same names and are read by
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -34,7 +35,7 @@ from mn_contract.limits import (
     REQUIRED_NAMED_MAX,
     SOURCE_URL_BYTES_MAX,
 )
-from mn_contract.smp import MEMORY_OBJECT_SCHEMA, MQL_LAYERS, PIN_PREFIX
+from mn_contract.smp import ENVELOPE_SCHEMA, MEMORY_OBJECT_SCHEMA, MQL_LAYERS, PIN_PREFIX
 from mn_engine.domain.cards import CONTRADICTS, SUPERSEDES, Kind
 from mn_engine.domain.packets import Decision
 from mn_engine.domain.packs import MODEL_BYTES_MAX, Format, Packaged, PackItem, PackRequest, Telling
@@ -56,8 +57,10 @@ _KINDS: Final = tuple(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
     """One tool: the operation that it calls, and how its arguments become that operation's and the result JSON (or, of
-    a pack in Markdown, text). `answers` is that JSON's schema where it is always one; `writes` tells of tools that
-    record something; none destroys anything."""
+    a pack in Markdown, text). `answers` is that JSON's schema; text stands in it under `markdown`. `writes` tells of
+    tools that record something, or may, `repeatable` of those that change nothing more when they are called again;
+    none destroys anything. `named` says which argument is meant by a name of the operation's, where it is another than
+    its last part."""
 
     name: str
     operation: str
@@ -67,8 +70,10 @@ class Tool:
     required: tuple[str, ...] = ()
     decode: Callable[[Arguments], Arguments]
     encode: Callable[[Any, Scope], Any]
-    answers: Mapping[str, Any] | None = None
+    answers: Mapping[str, Any]
+    named: Mapping[str, str] = field(default_factory=dict)
     writes: bool = False
+    repeatable: bool = True
     _checked: list[Draft202012Validator] = field(default_factory=list)
 
     @property
@@ -90,7 +95,20 @@ class Tool:
         if wrong is not None:
             at = ".".join(map(str, wrong.absolute_path)) or "arguments"
             raise InvalidInput(f"{self.name}: {at}: {_told(wrong)}", field=at)
-        return self.decode({name: _whole(value, self.properties[name]) for name, value in arguments.items()})
+        with self.naming():
+            return self.decode({name: _whole(value, self.properties[name]) for name, value in arguments.items()})
+
+    @contextmanager
+    def naming(self) -> Iterator[None]:
+        """Errors of the operation name what is wrong as the tool's callers do: `task` for `decision.focus`."""
+        try:
+            yield
+        except InvalidInput as error:
+            told = self.named.get(error.field, error.field.rpartition(".")[2])
+            if told == error.field or told not in self.properties:
+                raise
+            further = {name: value for name, value in error.detail.items() if name != "field"}
+            raise InvalidInput(error.message.replace(error.field, told), field=told, **further) from error
 
 
 def _whole(value: Any, schema: Mapping[str, Any]) -> Any:
@@ -219,6 +237,12 @@ def _encode_note(noted: Any, _: Scope) -> Any:
     }
 
 
+def _decode_search(arguments: Arguments) -> Arguments:
+    if not arguments["query"].strip():
+        raise InvalidInput("query holds no words", field="query")
+    return {"query": arguments["query"]}
+
+
 def _encode_search(answer: QueryAnswer, scope: Scope) -> Any:
     return {"results": [_result(item, scope) for item in answer.items]}
 
@@ -261,11 +285,11 @@ _NOTE: Final[Mapping[str, Any]] = {
 _RESULT: Final = {"id": {"type": "string"}, "title": {"type": "string"}, "url": {"type": "string"}}
 
 
-def answers(properties: Mapping[str, Any]) -> dict[str, Any]:
+def answers(properties: Mapping[str, Any], optional: tuple[str, ...] = ()) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": dict(properties),
-        "required": list(properties),
+        "required": [name for name in properties if name not in optional],
         "additionalProperties": False,
     }
 
@@ -278,6 +302,29 @@ _NOTED: Final = answers(
         "status": {"enum": ["proposed", "recorded"]},
     }
 )
+
+_ITEMS: Final = {"type": "array", "items": MEMORY_OBJECT_SCHEMA}
+_WHOLE: Final = {
+    **MEMORY_OBJECT_SCHEMA,
+    "properties": {**MEMORY_OBJECT_SCHEMA["properties"], "memory": {"type": "object"}},
+}
+"""A memory, and beside it, where it is told whole, what the record has of it."""
+_QUERIED: Final = {
+    "items": _ITEMS,
+    "narrowed_from": {"type": "integer", "minimum": 0},
+    "narrowed_to": {"type": "integer", "minimum": 0},
+    "cursor": {"type": ["string", "null"]},
+    "follow_ups": {"type": "array", "items": {"type": "object"}},
+    "revision": {"type": "integer", "minimum": 0},
+}
+_ENVELOPE: Final = {**ENVELOPE_SCHEMA["properties"], "legend": {"type": "object"}}
+"""What an envelope has; the legend's text, which is long and constant, is not told twice."""
+_PLAIN: Final = {
+    **{name: part for name, part in _ENVELOPE.items() if name not in ("legend", "working_memory", "receipt")},
+    "revision": {"type": "integer", "minimum": 0},
+    "digest": {"type": "string"},
+    "warnings": {"type": "array", "items": {"type": "string"}},
+}
 
 PACK_TOOLS: Final = (
     Tool(
@@ -314,6 +361,13 @@ PACK_TOOLS: Final = (
         },
         decode=_decode_context,
         encode=_encode_context,
+        answers={
+            "type": "object",
+            "anyOf": [answers(_ENVELOPE), answers(_PLAIN), answers({"markdown": {"type": "string"}})],
+        },
+        named={"decision.focus": "task"},
+        writes=True,
+        repeatable=False,
     ),
     Tool(
         name="query_memory",
@@ -351,16 +405,8 @@ PACK_TOOLS: Final = (
         },
         decode=_decode_query,
         encode=lambda answer, scope: answer.document(scope.principal),
-        answers=answers(
-            {
-                "items": {"type": "array", "items": MEMORY_OBJECT_SCHEMA},
-                "narrowed_from": {"type": "integer", "minimum": 0},
-                "narrowed_to": {"type": "integer", "minimum": 0},
-                "cursor": {"type": ["string", "null"]},
-                "follow_ups": {"type": "array", "items": {"type": "object"}},
-                "revision": {"type": "integer", "minimum": 0},
-            }
-        ),
+        answers=answers(_QUERIED),
+        named={"at.revision": "cursor"},
     ),
     Tool(
         name="expand",
@@ -375,6 +421,20 @@ PACK_TOOLS: Final = (
         },
         decode=_decode_expand,
         encode=lambda answer, _: answer,
+        answers=answers(
+            {
+                "ref": {"type": ["string", "null"]},
+                "direction": {"enum": [one.value for one in Direction]},
+                **_QUERIED,
+                "items": {"type": "array", "items": _WHOLE},
+                "entities": {
+                    "type": "array",
+                    "items": answers({"entity": {"type": "string"}, "items": _ITEMS}),
+                },
+            },
+            optional=("entities", *(name for name in _QUERIED if name != "items")),
+        ),
+        named={"at.revision": "cursor"},
     ),
     Tool(
         name="search",
@@ -383,9 +443,10 @@ PACK_TOOLS: Final = (
         description="Memories that match some words, as results with id, title and url.",
         properties={"query": text("The words.", QUERY_TEXT_BYTES_MAX, least=1)},
         required=("query",),
-        decode=lambda arguments: {"query": arguments["query"]},
+        decode=_decode_search,
         encode=_encode_search,
         answers=answers({"results": {"type": "array", "items": answers(_RESULT)}}),
+        named={"find": "query"},
     ),
     Tool(
         name="fetch",
@@ -396,6 +457,7 @@ PACK_TOOLS: Final = (
         required=("id",),
         decode=lambda arguments: {"ref": arguments["id"]},
         encode=_encode_fetch,
+        named={"ref": "id"},
         answers=answers({**_RESULT, "text": {"type": "string"}, "metadata": {"type": "object"}}),
     ),
     Tool(
@@ -434,9 +496,21 @@ def written(answer: Any) -> bytes:
     return answer.encode("utf-8") if isinstance(answer, str) else encoded(answer)
 
 
-def read_arguments(text: str | bytes) -> Any:
-    """JSON arguments. Raises InvalidInput."""
+def read_json(text: bytes) -> Any:
+    """A JSON text as RFC 8259 wants it exchanged: in UTF-8, each key once, and only numbers that JSON has. Raises
+    InvalidInput."""
     try:
-        return json.loads(text)
+        return json.loads(text.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput("the arguments are no JSON", field="arguments") from error
+        raise InvalidInput("this is no JSON in UTF-8, with each key once", field="body") from error
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    read = dict(pairs)
+    if len(read) < len(pairs):
+        raise ValueError("a key stands there twice")
+    return read
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no number")

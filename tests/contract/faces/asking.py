@@ -14,6 +14,7 @@ import grpc
 import httpx
 import httpx2
 from google.protobuf.json_format import ParseDict
+from jsonschema import Draft202012Validator
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
@@ -208,10 +209,12 @@ def asking(client: Client) -> Ask:
             raise rpc_error(error) from error
         (part,) = told.content
         assert not told.is_error
-        if told.structured_content is None:
+        structured = told.structured_content
+        Draft202012Validator(dict(TOOLS[name].answers)).validate(structured)
+        if structured == {"markdown": part.text}:
             return part.text
-        assert json.loads(part.text) == told.structured_content
-        return told.structured_content
+        assert json.loads(part.text) == structured
+        return structured
 
     return ask
 

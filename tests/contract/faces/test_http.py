@@ -18,12 +18,12 @@ import pytest
 from mn.context.working.v1 import run_pb2
 from mn_contract.addresses import Address
 from mn_contract.errors import DependencyUnavailable
-from mn_contract.limits import FOCUS_BYTES_MAX, HTTP_BODY_BYTES_MAX, TIMEOUT_MS_MAX, TOOL_THREADS
+from mn_contract.limits import FOCUS_BYTES_MAX, HTTP_BODY_BYTES_MAX, HTTP_HEAD_BYTES_MAX, TIMEOUT_MS_MAX, TOOL_THREADS
 from mn_engine.bootstrap import engine_over, http_server
 from mn_engine.domain.scope import run_key
 from mn_engine.faces.embedded import EmbeddedFace
 from mn_engine.faces.gate import BoundToken, Gate
-from mn_engine.faces.http import HttpServer
+from mn_engine.faces.http import HttpServer, heads
 from mn_engine.service.engine import Engine
 from mn_engine.store.memory import MemoryStore
 from tests.contract.faces.asking import WAIT, ServingHttp, embedded, scope_of, url_of
@@ -155,6 +155,14 @@ def test_what_is_not_kept_or_belongs_to_a_session_has_no_etag(client: httpx.Clie
         assert "etag" not in answer.headers
 
 
+def test_no_session_moves_on_unread(client: httpx.Client) -> None:
+    """A HEAD is safe, and answers nothing that the session could be said to have."""
+    query = {"task": "pump", "session_id": "chat"}
+    head = client.head("/v1/context", params=query)
+    assert (head.status_code, set(head.headers["allow"].split(", "))) == (405, {"GET", "POST"})
+    assert client.get("/v1/context", params=query).json()["working_memory"]["cursor"] == "1"
+
+
 def test_a_kept_pack_is_told_to_nobody_else(client: httpx.Client) -> None:
     """Invariant 7: not even that it stands."""
     pin = client.get("/v1/context", params={"task": "pump", "pin": "true"}).json()["pin"]
@@ -195,7 +203,7 @@ def test_unknown_paths_and_methods_are_problems(client: httpx.Client) -> None:
     for path in ("/", "/v1/context/", "/v1/tools", "/docs", "/v1//context", "/mcp/"):
         refused(client.get(path), 404, "NOT_FOUND")
     for method, path, allowed in (
-        ("DELETE", "/v1/context", {"GET", "HEAD", "POST"}),
+        ("DELETE", "/v1/context", {"GET", "POST"}),
         ("GET", "/v1/tools/call", {"POST"}),
         ("POST", "/healthz", {"GET", "HEAD"}),
         ("PROPFIND", "/openapi.json", {"GET", "HEAD"}),
@@ -215,6 +223,9 @@ def test_unknown_paths_and_methods_are_problems(client: httpx.Client) -> None:
         b'{"name": "query_memory", "arguments": {"find": "a", "min_trust": NaN}}',
         b'{"name": "query_memory", "arguments": {"find": "a", "min_trust": 1e999}}',
         b'{"name": "query_memory", "arguments": {"find": "a", "k": ' + b"9" * 5000 + b"}}",
+        '{"name": "search", "arguments": {"query": "a"}}'.encode("utf-16"),
+        b'{"name": "search", "name": "fetch", "arguments": {"query": "a"}}',
+        b'{"name": "search", "arguments": {"query": "a", "query": "b"}}',
         b'{"name": "drop_table"}', b'{"name": "\\ud800"}',
     ],
 )  # fmt: skip
@@ -274,6 +285,66 @@ def test_a_body_that_does_not_come_is_not_waited_for(server: HttpServer) -> None
         answer = b"".join(iter(lambda: connection.recv(65_536), b""))
     assert answer.startswith(b"HTTP/1.1 429"), answer
     assert b'"budget":"deadline"' in answer
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\nhost: local", b"POST /v1/context HTTP/1.1\r\n"])
+def test_a_head_that_does_not_come_is_not_waited_for(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    """However slowly it comes, and whether it is a connection's first or not."""
+    monkeypatch.setattr(heads, "HEAD_SECONDS", 0.3)
+    with ServingHttp(engine) as server:
+        for before in (b"", b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"):
+            with socket.create_connection(("127.0.0.1", server.port), timeout=WAIT) as connection:
+                connection.sendall(before)
+                if before:
+                    assert b'"serving"' in _one_answer(connection)
+                connection.sendall(sent)
+                answer = b"".join(iter(lambda: connection.recv(65_536), b""))
+            if sent or not before:  # between requests nothing is owed
+                head, _, body = answer.partition(b"\r\n\r\n")
+                assert head.startswith(b"HTTP/1.1 408")
+                assert b"content-type: application/problem+json" in head
+                assert (json.loads(body)["status"], json.loads(body)["reason"]) == (408, "BUDGET_EXCEEDED")
+
+
+def test_a_connection_whose_body_nobody_reads_is_not_held(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer can come before the body has; what is sent then is not waited for for ever."""
+    monkeypatch.setattr(heads, "HEAD_SECONDS", 0.3)
+    with ServingHttp(engine) as server, socket.create_connection(("127.0.0.1", server.port), WAIT) as connection:
+        connection.sendall(b"POST /healthz HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99\r\n\r\n")
+        assert _one_answer(connection).startswith(b"HTTP/1.1 405")
+        connection.sendall(b"x")
+        assert connection.recv(65_536) == b""
+
+
+def _one_answer(connection: socket.socket) -> bytes:
+    """An answer in JSON, whole, on a connection that goes on."""
+    answer = b""
+    while not answer.endswith(b"}"):
+        answer += connection.recv(65_536)
+    return answer
+
+
+def test_what_is_no_request_is_a_problem(server: HttpServer) -> None:
+    for sent in (b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"GET /" + b"a" * HTTP_HEAD_BYTES_MAX):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=WAIT) as connection:
+            connection.sendall(sent)
+            head, _, body = b"".join(iter(lambda: connection.recv(65_536), b"")).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 400")
+        assert json.loads(body)["reason"] == "INVALID_ARGUMENT"
+
+
+def test_more_connections_than_are_served_are_told_so(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mn_engine.faces.http.server.HTTP_CONNECTIONS_MAX", 1)
+    with ServingHttp(engine) as server, httpx.Client(base_url=url_of(server), headers=HEADERS, timeout=WAIT) as client:
+        assert client.get("/healthz").status_code == 200
+        with closing(HTTPConnection("127.0.0.1", server.port, timeout=WAIT)) as connection:
+            connection.request("GET", "/healthz")
+            answer = connection.getresponse()
+            assert (answer.status, answer.headers["content-type"]) == (503, "application/problem+json")
+            assert answer.headers["retry-after"] == "1"
+            assert json.loads(answer.read())["reason"] == "UNAVAILABLE"
 
 
 class Held:

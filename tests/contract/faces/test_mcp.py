@@ -43,7 +43,8 @@ from tests.contract.faces.asking import (
 )
 
 HEADERS = scope_of().headers()
-WRITERS = {"remember_this", "propose_memory", "memory_record_episode", "memory_upsert_fact"}
+WRITERS = {"get_context", "remember_this", "propose_memory", "memory_record_episode", "memory_upsert_fact"}
+"""What records something, or may: a pack moves a session on, and can be kept."""
 MESSAGE = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 MODERN = {"mcp-protocol-version": "2026-07-28"}
 
@@ -101,15 +102,24 @@ async def told_right(client: Client) -> None:
         assert (hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint, hints.open_world_hint) == (
             name not in WRITERS,
             False,
-            True,
+            name != "get_context",
             False,
         )
-        assert (tool.output_schema is None) is (name in ("get_context", "expand"))
+        assert tool.output_schema == TOOLS[name].answers
+        assert tool.output_schema["type"] == "object"
     ask = asking(client)
     noted = await ask("remember_this", {"text": "The valve costs 3 euros.", "key": "valve"})
     assert (await ask("fetch", {"id": noted["ref"]}))["text"] == "The valve costs 3 euros."
     assert noted["ref"] in {found["id"] for found in (await ask("search", {"query": "valve"}))["results"]}
     assert (await ask("get_context", {"task": "valve"}))["items"][0]["ref"] == noted["ref"]
+    for further in ({"session_id": "chat", "items": "new", "pin": True}, {"format": "json"}, {"format": "markdown"}):
+        await ask("get_context", {"task": "valve", **further})
+    await ask("remember_this", {"text": "The gauge costs 5 euros."})
+    page = await ask("query_memory", {"find": "costs", "k": 1, "expand": "more"})
+    for step in ("document", "neighbors"):
+        assert (await ask("expand", {"ref": noted["ref"], "direction": step}))["direction"] == step
+    assert len((await ask("expand", {"cursor": page["cursor"], "direction": "more"}))["items"]) == 1
+    assert (await ask("expand", {"ref": "nothing", "direction": "more"}))["items"] == []
     with pytest.raises(InvalidInput, match="no tool"):
         await ask("shell", {"command": "ls"})
     with pytest.raises(MCPError) as caught:
@@ -153,32 +163,66 @@ def posted(server: HttpServer, body: bytes | dict[str, Any], **headers: str) -> 
     return httpx.post(f"{url_of(server)}/mcp", content=content, headers={**HEADERS, **MESSAGE, **headers}, timeout=WAIT)
 
 
+MALFORMED = [
+    (b"{", -32700, None),
+    (b"[" * 100_000, -32700, None),
+    (b"\xff\xfe", -32700, None),
+    (b'{"jsonrpc": "2.0", "id": 1, "method": "\xff"}', -32700, None),
+    (b'{"jsonrpc": "2.0", "id": NaN, "method": "tools/list"}', -32700, None),
+    (b'{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "tools/list"}', -32700, None),
+    (b"[]", -32600, None),
+    (b"null", -32600, None),
+    (b'[{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}]', -32600, None),
+    (b'{"id": 1, "method": "tools/list"}', -32600, 1),
+    (b'{"jsonrpc": "1.0", "id": "a", "method": "tools/list"}', -32600, "a"),
+    (b'{"jsonrpc": "2.0", "id": null, "method": "tools/list"}', -32600, None),
+    (b'{"jsonrpc": "2.0", "id": {}, "method": "tools/list"}', -32600, None),
+    (b'{"jsonrpc": "2.0", "id": 1.5, "method": "tools/list"}', -32600, None),
+    (b'{"jsonrpc": "2.0", "id": true, "method": "tools/list"}', -32600, None),
+    (b'{"jsonrpc": "2.0", "id": 1}', -32600, 1),
+    (b'{"jsonrpc": "2.0", "id": 1, "method": 3}', -32600, 1),
+    (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": 3}', -32600, 1),
+    (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": [1]}', -32602, 1),
+    (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "search", "arguments": {"query": '
+     + b"[" * 300 + b"]" * 300 + b"}}}", -32600, 1),
+]  # fmt: skip
+"""What is no message, the standard's code for it, and the id of it where there is one."""
+
+
 @pytest.mark.parametrize("era", [{}, MODERN], ids=["legacy", "modern"])
-@pytest.mark.parametrize(
-    ("body", "codes"),
-    [
-        (b"", {-32700}),
-        (b"{", {-32700}),
-        (b"[" * 100_000, {-32700}),
-        (b"\xff", {-32700}),
-        (b"[]", {-32600, -32602}),
-        (b"null", {-32600, -32602}),
-        (b'{"jsonrpc": "1.0", "id": 1, "method": "tools/list"}', {-32600, -32602}),
-        (b'{"jsonrpc": "2.0", "id": 1}', {-32600, -32602}),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": 3}', {-32600, -32602}),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": [1]}', {-32600, -32602}),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": 3}}', {-32602}),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "fetch", "arguments": 3}}', {-32602}),
-        (b'[{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}]', {-32600, -32602}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("body", "code", "named"), [(b"", -32700, None), *MALFORMED])
 def test_malformed_messages_have_the_standards_codes(
-    server: HttpServer, body: bytes, codes: set[int], era: dict[str, str]
+    server: HttpServer, body: bytes, code: int, named: Any, era: dict[str, str]
 ) -> None:
     answer = posted(server, body, **era)
-    assert answer.json()["error"]["code"] in codes
+    told = answer.json()
+    assert (answer.status_code, told["error"]["code"], told["id"]) == (400, code, named)
     assert "Traceback" not in answer.text
-    assert answer.status_code < 500
+    assert "pydantic" not in answer.text
+
+
+@pytest.mark.parametrize("params", [b'{"name": 3}', b'{"name": "fetch", "arguments": 3}'])
+def test_a_call_that_is_none_has_the_wrong_parameters(server: HttpServer, params: bytes) -> None:
+    answer = posted(server, b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": ' + params + b"}")
+    assert answer.json()["error"]["code"] == -32602
+
+
+def test_malformed_lines_are_answered_as_bodies_are(record: Path) -> None:
+    """Each line is, but an empty one; what comes after them is served."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mn_engine.cli", "mcp", "--store", str(record)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        env={"MN_JOB_ID": "job", "MN_RUN_ID": "run", "MN_PRINCIPAL": "alice"},
+    )  # fmt: skip
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    last = {"jsonrpc": "2.0", "id": "last", "method": "initialize", "params": hello}
+    lines = [b"", *(body for body, _, _ in MALFORMED), json.dumps(last).encode()]
+    told, _ = process.communicate(b"".join(line + b"\n" for line in lines), timeout=WAIT)
+    answers = [json.loads(line) for line in told.splitlines()]
+    assert [(one["error"]["code"], one["id"]) for one in answers[:-1]] == [
+        (code, named) for _, code, named in MALFORMED
+    ]
+    assert answers[-1]["result"]["serverInfo"]["name"] == "membrane"
 
 
 def test_an_unknown_method_is_the_standards(server: HttpServer) -> None:
@@ -256,7 +300,7 @@ def test_stdout_carries_the_protocol_and_nothing_else(record: Path) -> None:
     for line in messages:
         process.stdin.write(line + "\n")
         process.stdin.flush()
-    while answers.keys() < {1, 2, 3, 4}:
+    while not answers.keys() >= {1, 2, 3, 4}:
         told = json.loads(process.stdout.readline())
         assert told["jsonrpc"] == "2.0"
         answers[told.get("id")] = told
@@ -266,6 +310,7 @@ def test_stdout_carries_the_protocol_and_nothing_else(record: Path) -> None:
     assert process.stdout.read() == ""
     process.stdout.close()
     process.stderr.close()
+    assert answers[None]["error"]["code"] == -32700
     assert answers[2]["error"]["code"] == -32601
     assert answers[3]["result"]["structuredContent"]["status"] == "recorded"
     assert (answers[4]["error"]["code"], answers[4]["error"]["data"]["reason"]) == (-32602, "INVALID_ARGUMENT")

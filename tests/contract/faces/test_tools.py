@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +17,7 @@ from mn.context.memory.v1 import memory_pb2
 from mn.context.working.v1 import artifact_pb2, card_pb2, run_pb2
 from mn_contract.canonical import encoded
 from mn_contract.errors import ContextError, InvalidInput, NotFound, PermissionDenied, RunClosed
-from mn_contract.limits import FOCUS_BYTES_MAX, ID_BYTES_MAX
+from mn_contract.limits import FOCUS_BYTES_MAX, ID_BYTES_MAX, LABEL_BYTES_MAX, QUERY_TEXT_BYTES_MAX
 from mn_contract.names import PACK_MEDIA_TYPE
 from mn_contract.smp import ENVELOPE_SCHEMA, MQL_CURSOR_PREFIX, PIN_PREFIX
 from mn_engine.bootstrap import engine_over
@@ -29,6 +31,7 @@ from mn_engine.service.operations import MEMORY, OPERATIONS
 from mn_engine.service.packs import _pin_check
 from mn_engine.store.memory import MemoryStore
 from mn_engine.wire.table import TOOLS
+from mn_sdk.memories import Memories
 from tests.contract.faces.asking import (
     FACES,
     ServingHttp,
@@ -225,13 +228,13 @@ async def test_each_face_answers_what_the_engine_answers(face: str, engine: Engi
             assert encoded(told) == encoded(await plain(name, arguments)), (name, arguments)
             if name == "get_context" and arguments.get("format", "smp") == "smp":
                 Draft202012Validator(ENVELOPE_SCHEMA).validate(told)
-            if (answers := TOOLS[name].answers) is not None:
-                Draft202012Validator(answers).validate(told)
+            document = {"markdown": told} if isinstance(told, str) else told
+            Draft202012Validator(dict(TOOLS[name].answers)).validate(document)
         for name in TOOLS.keys() - asked:
             memory = {**WRITES[name], "key": f"by-{name}"}
             first, again = await ask(name, memory), await plain(name, memory)
             assert (first["replayed"], again) == (False, {**first, "replayed": True})
-            Draft202012Validator(TOOLS[name].answers or {}).validate(first)
+            Draft202012Validator(dict(TOOLS[name].answers)).validate(first)
 
 
 @pytest.mark.parametrize("face", FACES)
@@ -450,3 +453,74 @@ async def test_a_note_that_takes_anothers_place_begins_when_it_is_recorded(memor
         now = await ask("get_context", {"task": "gate code"})
     assert [item["ref"] for item in then["items"]][:1] == ["note/old"]
     assert [item["ref"] for item in now["items"]][:1] == ["note/new"]
+
+
+@pytest.mark.parametrize("face", FACES)
+async def test_errors_name_arguments_as_the_tool_does(face: str, memory_engine: Engine) -> None:
+    await _seed(memory_engine)
+    scope = Scope(job_id="job", run_id="run", principal="alice", roles=frozenset())
+    later = {"query": {"find": "pump", "k": 1}, "revision": 1 << 40, "pack": "", "at": 1}
+    future = "2999-01-01T00:00:00Z"
+    async with FACES[face](memory_engine, scope_of()) as ask:
+        for name, arguments, field in (
+            ("get_context", {"task": "é" * (FOCUS_BYTES_MAX // 2 + 1)}, "task"),
+            ("get_context", {"topics": ["é" * LABEL_BYTES_MAX]}, "topics"),
+            ("get_context", {"required": ["a b"]}, "required"),
+            ("get_context", {"as_of": future}, "as_of"),
+            ("get_context", {"pinned": "pin:a"}, "pinned"),
+            ("query_memory", {"find": "a", "as_of": future}, "as_of"),
+            ("query_memory", {"cursor": seal(later, prefix=MQL_CURSOR_PREFIX, scope=scope)}, "cursor"),
+            ("search", {"query": "  "}, "query"),
+            ("search", {"query": "é" * QUERY_TEXT_BYTES_MAX}, "query"),
+        ):
+            with pytest.raises(InvalidInput) as refused:
+                await ask(name, arguments)
+            assert refused.value.field == field, name
+            assert not re.search(r"decision|at\.revision|ask and find|find must", refused.value.message)
+
+
+def test_what_json_does_not_know_is_no_argument() -> None:
+    """Whatever hands arguments over: a face may have its own reader of JSON."""
+    deep: Any = "a"
+    for _ in range(2000):
+        deep = [deep]
+    for name, arguments in (
+        ("get_context", {"task": deep}),
+        ("get_context", {"nothing": deep}),
+        ("get_context", {"task": "\ud800"}),
+        ("get_context", {3: "a"}),
+        ("query_memory", {"find": "a", "k": math.inf}),
+        ("remember_this", {"text": "a", "confidence": math.nan}),
+    ):
+        with pytest.raises(InvalidInput) as refused:
+            TOOLS[name].read(arguments)
+        assert refused.value.field == name
+
+
+def test_the_sdk_reads_arguments_as_other_faces_do(memory_engine: Engine) -> None:
+    """By their own names and of their own types; one name may stand for a list of it."""
+    _open_run(memory_engine)
+    face = EmbeddedFace(memory_engine)
+    memories = Memories(lambda name, message: face.call(name, scope_of().headers(), message))
+    one, listed = ({"topics": "pricing", "entities": "Nadia"}, {"topics": ["pricing"], "entities": ("Nadia",)})
+    assert memories.context(task="pump", **one) == memories.context(task="pump", **listed)
+    assert memories.query(find="pump", layers="decision") == memories.query(find="pump", layers=["decision"])
+    for wrong in (
+        {"tokenBudget": 400},
+        {"token_budget": "400"},
+        {"token_budget": True},
+        {"token_budget": 400.5},
+        {"pin": "true"},
+        {"pin": 1},
+        {"counter_share": "0.5"},
+        {"counter_share": math.nan},
+        {"model": 5},
+        {"topics": 5},
+        {"topics": {"pricing": 1}},
+        {"topics": [5]},
+        {"as_of": 5},
+        {"nothing": 1},
+    ):
+        with pytest.raises(InvalidInput) as refused:
+            memories.context(task="pump", **wrong)
+        assert refused.value.field == next(iter(wrong))

@@ -30,25 +30,28 @@ from mn_engine.faces.http.query import query_arguments
 from mn_engine.faces.http.requests import admitted, json_body, unless_gone
 from mn_engine.service.engine import Call, Engine
 from mn_engine.wire.table import BY_OPERATION, tool_named
-from mn_engine.wire.tools import Tool, read_arguments, written
+from mn_engine.wire.tools import Tool, read_json, written
 
 _GONE: Final = 499
 """What is answered to nobody."""
 _CALL_KEYS: Final = frozenset({"name", "arguments"})
 
 
-def http_app(gate: Gate, calls: ToolCalls, mcp: Mounted) -> Starlette:
-    """The app. `mcp` is served at /mcp, behind the same gate."""
+def http_app(gate: Gate, calls: ToolCalls, mcp: Mounted, crowded: Callable[[], bool]) -> Starlette:
+    """The app. `mcp` is served at /mcp, behind the same gate; while there are too many connections (`crowded`) nothing
+    is."""
     face = _HttpFace(gate, calls)
+    context = Route("/v1/context", face.context, methods=["GET", "POST"])
+    context.methods = {"GET", "POST"}  # without the HEAD that comes with a GET: it would move a session on, unread
     app = Starlette(
         routes=[
-            Route("/v1/context", face.context, methods=["GET", "POST"]),
+            context,
             Route("/v1/tools/call", face.call, methods=["POST"]),
             Route("/healthz", face.health, methods=["GET"]),
             Route("/openapi.json", face.openapi, methods=["GET"]),
             Route("/mcp", Mounting(gate, mcp)),
         ],
-        middleware=[Middleware(Front, guarded=not gate.open)],
+        middleware=[Middleware(Front, guarded=not gate.open, crowded=crowded)],
         exception_handlers={
             ContextError: _contract,
             Refused: _refused,
@@ -70,12 +73,12 @@ class _HttpFace:
     async def context(self, request: Request) -> Response:
         """`GET|POST /v1/context`."""
         asking = admitted(self._gate, request.scope)
-        reads = request.method != "POST"
+        reads = request.method == "GET"
         if reads:
             arguments: Any = query_arguments(self._tool, request.scope["query_string"])
         else:
             _no_query(request)
-            arguments = read_arguments(await json_body(request.scope, request.receive, asking.remaining))
+            arguments = read_json(await json_body(request.scope, request.receive, asking.remaining))
         packaged, body = await self._done(request, asking, partial(_packed, asking, self._tool, arguments))
         # A session's answer is told once; a pack that was kept is the same for ever.
         etag = f'"{packaged.digest}"' if packaged.pin and packaged.change is None else ""
@@ -87,7 +90,7 @@ class _HttpFace:
         """`POST /v1/tools/call`."""
         asking = admitted(self._gate, request.scope)
         _no_query(request)
-        body = read_arguments(await json_body(request.scope, request.receive, asking.remaining))
+        body = read_json(await json_body(request.scope, request.receive, asking.remaining))
         if not isinstance(body, dict) or not body.keys() <= _CALL_KEYS:
             raise InvalidInput("the body is an object of name and arguments, and of nothing else", field="body")
         tool, arguments = tool_named(body.get("name")), body.get("arguments", {})

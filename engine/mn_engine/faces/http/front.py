@@ -9,13 +9,14 @@ origins, which its Origin tells.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mn_contract.addresses import Address
-from mn_contract.errors import PermissionDenied
+from mn_contract.errors import DependencyUnavailable, PermissionDenied
 from mn_engine.domain.failures import place_of
 from mn_engine.faces.http.answers import internal, problem
 
@@ -24,11 +25,13 @@ _SCHEMES: Final = ("http", "https")
 
 
 class Front:
-    """The outermost part of the app. `guarded` says that tokens guard the server."""
+    """The outermost part of the app. `guarded` says that tokens guard the server, `crowded` whether it has more
+    connections than it serves."""
 
-    def __init__(self, app: ASGIApp, *, guarded: bool) -> None:
+    def __init__(self, app: ASGIApp, *, guarded: bool, crowded: Callable[[], bool]) -> None:
         self._app = app
         self._guarded = guarded
+        self._crowded = crowded
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         begun = False
@@ -38,14 +41,17 @@ class Front:
             begun = True
             await send(message)
 
+        if self._crowded():
+            busy = DependencyUnavailable("too many connections are open", dependency="connections", retry_after_ms=1000)
+            return await problem(busy)(scope, receive, send)
         if not self._guarded:
             hosts, origins = _values(scope, b"host"), _values(scope, b"origin")
             if len(hosts) != 1 or not _loopback(f"//{hosts[0]}"):
-                told = PermissionDenied("without tokens only requests for a loopback host are served")
-                return await problem(told, status=421)(scope, receive, send)
+                refused = PermissionDenied("without tokens only requests for a loopback host are served")
+                return await problem(refused, status=421)(scope, receive, send)
             if not all(_loopback(origin) and urlsplit(origin).scheme in _SCHEMES for origin in origins):
-                told = PermissionDenied("without tokens no page of another origin is served")
-                return await problem(told)(scope, receive, send)
+                refused = PermissionDenied("without tokens no page of another origin is served")
+                return await problem(refused)(scope, receive, send)
         try:
             await self._app(scope, receive, sending)
         except Exception as error:  # noqa: BLE001  (the outermost handler: our faults end in the log, not in text)

@@ -18,9 +18,9 @@ Document = dict[str, Any]
 
 _FORMAT_VERSION: Final = "3.1.0"
 _API_VERSION: Final = "1"
-_OF_HTTP: Final = (413, 415, 421, 500)
-"""Statuses that are not in the contract's table, or not for its reasons: a body's size and type, a foreign host, a
-fault of ours."""
+_OF_HTTP: Final = (400, 408, 413, 415, 421, 500)
+"""Statuses that are not in the contract's table, or not for its reasons: bytes that are no request, a head that does
+not come, a body's size and type, a foreign host, a fault of ours."""
 _ID_PATTERN: Final = rf"^[A-Za-z0-9_\-.@/]{{1,{ID_BYTES_MAX}}}$"
 
 

@@ -20,6 +20,7 @@ from mn_engine.domain.failures import place_of
 from mn_engine.faces.asking import ToolCalls
 from mn_engine.faces.gate import Gate
 from mn_engine.faces.http.app import http_app
+from mn_engine.faces.http.heads import TimedHeads
 from mn_engine.faces.http.mounted import Mounted
 from mn_engine.service.engine import Engine
 
@@ -39,8 +40,8 @@ class HttpServer:
         self._socket = _listen(address)
         self.port: int = self._socket.getsockname()[1]
         config = uvicorn.Config(
-            http_app(gate, calls, mcp),
-            http="h11",  # what every install has, so that limits and refusals are the same in each
+            http_app(gate, calls, mcp, self._crowded),
+            http=TimedHeads,  # over h11, which every install has, so that limits and refusals are the same in each
             ws="none",
             lifespan="off",
             log_config=None,
@@ -48,7 +49,6 @@ class HttpServer:
             server_header=False,
             proxy_headers=False,
             h11_max_incomplete_event_size=HTTP_HEAD_BYTES_MAX,
-            limit_concurrency=HTTP_CONNECTIONS_MAX,
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name="mn-http", daemon=True)
@@ -73,6 +73,9 @@ class HttpServer:
             self._thread.join(grace_seconds + _CLOSING_SECONDS)
         self._socket.close()
         self._calls.shutdown()
+
+    def _crowded(self) -> bool:
+        return len(self._server.server_state.connections) > HTTP_CONNECTIONS_MAX
 
     def _run(self) -> None:
         try:

@@ -50,7 +50,7 @@ def mcp_server(answer: Answer, asking_of: AskingOf) -> Server[Any]:
             _log.error("a tool call failed: %s", place_of(error))
             raise MCPError(types.INTERNAL_ERROR, INTERNAL_MESSAGE) from None
         text = types.TextContent(text=written(said).decode("utf-8"))
-        structured = None if isinstance(said, str) else said
+        structured = {"markdown": said} if isinstance(said, str) else said
         return types.CallToolResult(content=[text], structured_content=structured)
 
     async def listed(context: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
@@ -70,18 +70,18 @@ def mcp_server(answer: Answer, asking_of: AskingOf) -> Server[Any]:
 
 
 def _told(tool: Tool) -> types.Tool:
-    """A tool as clients see it. Nothing here destroys, and a repeated write changes nothing."""
+    """A tool as clients see it. Nothing here destroys."""
     return types.Tool(
         name=tool.name,
         title=tool.title,
         description=tool.description,
         input_schema=tool.schema,
-        output_schema=None if tool.answers is None else dict(tool.answers),
+        output_schema=dict(tool.answers),
         annotations=types.ToolAnnotations(
             title=tool.title,
             read_only_hint=not tool.writes,
             destructive_hint=False,
-            idempotent_hint=True,
+            idempotent_hint=tool.repeatable,
             open_world_hint=False,
         ),
     )

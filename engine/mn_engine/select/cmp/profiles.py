@@ -1,7 +1,8 @@
 """Model profiles: what a pack is calibrated to, by who is going to read it. A table; users add lines of their own.
 
-A caller says what it is in free text (`claude-3-5-sonnet`, `gpt-4o`, `cursor-agent`). Names are matched by whole words:
-`zed` is not in `customized-model`, nor `cline` in `declined`. What no line knows is generic.
+A caller says what it is in free text (`claude-3-5-sonnet`, `gpt-4o`, `cursor-agent`). Names are matched by whole words,
+wherever they stand: `zed` is not in `customized-model`, nor `cline` in `declined`. A version may follow without a sign
+between: `claude3`, `gpt41`, `gpt4o`. What no line knows is generic.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ _WORD: Final = re.compile(r"[a-z0-9]+")
 _NO_PROSE: Final = re.compile(r"""(?<!\S)[A-Za-z.,;:!?'"()\-]*+\S\S*+""")
 """A piece between spaces in which there is something else than letters and the marks of sentences."""
 _PLAIN: Final = re.compile(r"[A-Za-z0-9]")
+_VERSION: Final = re.compile(r"(?<=[a-z])[0-9]+[a-z]?\Z")
+"""What may follow a name in its word: `3`, `41`, `4o`."""
 _THOUSAND: Final = 1000
 
 
@@ -111,7 +114,7 @@ PROFILES: Final = (
         pack_token_budget=8_000,
         chars_per_token=4.0,
         weights=Weights(relevance=550, recency=250, trust=200),
-        aliases=("chatgpt", "openai", "gpt3", "gpt4", "gpt4o", "gpt5", "o1", "o3", "o4"),
+        aliases=("chatgpt", "openai", "o1", "o3", "o4"),
     ),
 )
 """First match first: a surface with little room decides, whatever model runs in it."""
@@ -120,11 +123,8 @@ PROFILES: Final = (
 def resolve_profile(model: str, added: Sequence[ModelProfile] = ()) -> ModelProfile:
     """The profile that `model`, a model's or a surface's name or both, asks for; lines of the user's own come first."""
     words = frozenset(_WORD.findall(model.lower()))
+    words |= {_VERSION.sub("", word) for word in words}
     for profile in (*added, *PROFILES):
-        if words & _names(profile):
+        if words & {*profile.aliases, profile.name}:
             return profile
     return GENERIC
-
-
-def _names(profile: ModelProfile) -> set[str]:
-    return {*profile.aliases, profile.name}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,6 +52,19 @@ def test_the_table_is_the_protocols() -> None:
         ("command-r-plus", "generic"),
         ("declined", "generic"),
         ("foo1", "generic"),
+        ("claude3", "claude"),
+        ("gpt41", "gpt"),
+        ("gpt4o-mini", "gpt"),
+        ("chatgpt4", "gpt"),
+        ("zed2", "cursor"),
+        ("marco-o1", "gpt"),  # a word is a word, wherever it stands
+        ("opus-mt-en-de", "claude"),
+        ("gpt-neox", "gpt"),
+        ("gptneox", "generic"),
+        ("gpt4all", "generic"),
+        ("o11", "generic"),
+        ("o1x", "generic"),
+        ("3claude", "generic"),
         ("gpu-4", "generic"),
         ("llama-3", "generic"),
         ("\u0130", "generic"),
@@ -67,7 +82,8 @@ def test_a_name_is_matched_by_whole_words(model: str, profile: str) -> None:
 def test_an_alias_inside_another_word_names_nothing(before: str, alias: str, behind: bool) -> None:
     word = alias + before if behind else before + alias
     known = {name for profile in PROFILES for name in (profile.name, *profile.aliases)}
-    assert resolve_profile(word).name == "generic" or word in known
+    versioned = re.fullmatch(r"([a-z]+)[0-9]+[a-z]?", word)
+    assert resolve_profile(word).name == "generic" or word in known or (versioned and versioned[1] in known)
 
 
 @given(asked=st.integers(1, 1 << 24), profile=st.sampled_from((GENERIC, *PROFILES)))
