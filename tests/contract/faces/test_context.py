@@ -268,7 +268,7 @@ def test_a_pin_is_its_askers_alone(faces: Faces) -> None:
     for other in others:
         with pytest.raises(InvalidInput) as refused:
             context(other, pinned=pin)
-        assert refused.value.detail["field"] == "pin"
+        assert refused.value.detail["field"] == "pinned"
     for wrong in (
         pin[:-1] + ("0" if pin[-1] != "0" else "1"),
         pin.replace("pin:", "pin:0"),
