@@ -79,7 +79,8 @@ def _read(field: FieldDescriptor, value: object) -> object:
     if kind == FieldDescriptor.CPPTYPE_BOOL:
         return read_flag(value, name)
     if kind == FieldDescriptor.CPPTYPE_UINT32:
-        return read_whole(value, name, most=_UINT32_MAX)
+        whole = int(value) if isinstance(value, float) and value.is_integer() else value  # JSON takes 5.0 for 5
+        return read_whole(whole, name, most=_UINT32_MAX)
     if kind == FieldDescriptor.CPPTYPE_DOUBLE:
         return read_number(value, name)
     return _check_name(value, name)  # a text, or a time in RFC 3339

@@ -7,7 +7,9 @@ import json
 import re
 import shlex
 import sys
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -54,6 +56,19 @@ def test_the_embedding_example_runs(
     assert "contract-7" in printed
     for recorded in ("rule-1", "offer-1"):
         assert recorded in printed
+
+
+def test_the_pack_example_finds_what_the_first_one_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MN_CONTEXT_ADDR", raising=False)
+    (first,), (code,) = blocks("python", "ContextSession("), blocks("python", "session.envelope(")
+    query = next(line for line in code.splitlines() if line.startswith("session.query_memory("))
+    code = code.replace(query, f"found = {query}")
+    given: dict[str, Any] = {"root": tmp_path / "run", "model": MODEL, "tasks": ["Which price holds?"]}
+    exec(compile(first.partition("messages = [")[0], str(README), "exec"), given)
+    with closing(given["session"]):
+        exec(compile(code, str(README), "exec"), given)
+    assert {"contract-7", "offer-1"} == {item["ref"] for item in given["found"]["items"]}
+    assert given["items"]
 
 
 def test_the_decision_that_is_kept_as_a_file_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

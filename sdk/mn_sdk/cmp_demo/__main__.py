@@ -48,20 +48,21 @@ def check(promise: str, holds: bool) -> None:
     help="Where the two example envelopes are written.",
 )
 def main(output: Path) -> None:
-    """Show profiles, envelopes, the working-memory delta and queries on about 30 memories of the demo's own."""
+    """Show profiles, envelopes, the working-memory delta and queries on about 30 memories of the demo's own, and write
+    two example envelopes."""
     try:
         with (
             tempfile.TemporaryDirectory(prefix="membrane-cmp-") as folder,
             ContextSession(folder, job_id="cmp-demo", run_id="run", principal="demo") as session,
         ):
             remembered = [session.observe(**memory) for memory in memories()]
-            click.echo(f"remembered {len(remembered)} things about a launch\n")
+            click.echo(f"remembered {len(remembered)} things about a launch; examples go to {output}/\n")
             examples = [_profiles(session), _delta(session)]
             _queries(session)
         output.mkdir(parents=True, exist_ok=True)
         for name, envelope in zip(_EXAMPLES, examples, strict=True):
             (output / name).write_text(json.dumps(envelope, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        click.echo(f"examples: {', '.join(str(output / name) for name in _EXAMPLES)}")
+        click.echo(f"wrote the example envelopes {', '.join(str(output / name) for name in _EXAMPLES)}")
     except (DoesNotHoldError, ContextError, OSError) as error:
         click.echo(f"CMP DEMO FAILED: {error}", err=True)
         sys.exit(1)

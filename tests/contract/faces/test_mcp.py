@@ -199,6 +199,7 @@ def test_malformed_messages_have_the_standards_codes(
     assert (answer.status_code, told["error"]["code"], told["id"]) == (400, code, named)
     assert "Traceback" not in answer.text
     assert "pydantic" not in answer.text
+    assert told["error"].keys() == {"code", "message"}
 
 
 @pytest.mark.parametrize("params", [b'{"name": 3}', b'{"name": "fetch", "arguments": 3}'])

@@ -504,6 +504,7 @@ def test_the_sdk_reads_arguments_as_other_faces_do(memory_engine: Engine) -> Non
     memories = Memories(lambda name, message: face.call(name, scope_of().headers(), message))
     one, listed = ({"topics": "pricing", "entities": "Nadia"}, {"topics": ["pricing"], "entities": ("Nadia",)})
     assert memories.context(task="pump", **one) == memories.context(task="pump", **listed)
+    assert memories.context(task="pump", token_budget=400.0) == memories.context(task="pump", token_budget=400)
     assert memories.query(find="pump", layers="decision") == memories.query(find="pump", layers=["decision"])
     for wrong in (
         {"tokenBudget": 400},

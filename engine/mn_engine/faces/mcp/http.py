@@ -42,7 +42,7 @@ class OverHttp:
         body = await Request(scope, receive).body()
         refusal = refusal_of(body)
         if refusal is not None:
-            told = Response(refusal.model_dump_json(by_alias=True), _MALFORMED, media_type="application/json")
+            told = Response(refusal.model_dump_json(exclude_unset=True), _MALFORMED, media_type="application/json")
             await told(scope, receive, send)
         else:
             await self._sdk.handle_request(scope, _again(body, receive), send)
