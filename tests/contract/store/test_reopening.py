@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
@@ -64,6 +65,21 @@ def test_everything_is_found_again(opener: Opener) -> None:
     assert again.event(KEY, "ada", "e") == receipt
     assert again.read_ranges(KEY, [(sha(b"z" * 100_000), 99_998, 100_000)]) == [b"zz"]
     again.close()
+
+
+def test_a_record_that_is_opened_again_is_read_in_steps_as_at_once(opener: Opener) -> None:
+    """Whatever a step had, later ones may have links."""
+    store = opener()
+    open_run(store)
+    for number in range(1, 9):
+        observe(store, f"c{number}", relations=supersedes(f"c{number - 1}") if number in (2, 5, 8) else ())
+    store.close()
+    for stops in ((0, 1, 8), (0, 3, 8), (0, 2, 4, 6, 8), (3, 4, 8)):
+        again = opener()
+        found = [again.index_columns(KEY, after=after, upto=upto) for after, upto in pairwise(stops)]
+        assert sum(columns.endings.num_rows for columns in found) == len([n for n in (2, 5, 8) if n > stops[0]]), stops
+        assert sum(columns.relations.num_rows for columns in found) == len([n for n in (2, 5, 8) if n > stops[0]])
+        again.close()
 
 
 def test_the_laws_hold_across_openings(opener: Opener) -> None:

@@ -234,13 +234,15 @@ class DuckDBStore:
     # Reads.
 
     def index_columns(self, run_key: str, *, after: int, upto: int) -> IndexColumns:
-        self.run(run_key).check_readable()
+        head = self.run(run_key)
+        head.check_readable()
         low, high = ordinal_of(after + 1, 0), ordinal_of(upto + 1, 0)
         if self._links.none_after(run_key, after):
             cards = self._ask(lambda cursor: queries.find_index_cards(cursor, run_key, low, high))
             return IndexColumns(cards=cards, relations=NO_RELATIONS, endings=NO_ENDINGS)
         found = self._ask(lambda cursor: queries.find_index_columns(cursor, run_key, low, high, (after, upto)))
-        self._links.linked([(run_key, upto if found.relations.num_rows or found.endings.num_rows else after)])
+        if upto == head.revision:  # of later ones nothing is known by it
+            self._links.linked([(run_key, upto if found.relations.num_rows or found.endings.num_rows else after)])
         return found
 
     def cards(self, run_key: str, ordinals: Sequence[int], *, revision: int) -> list[StoredCard]:
