@@ -35,7 +35,7 @@ class Histories:
             breaking(self.messages, self.chance)
         elif self.asked and self.chance.random() < 0.1:
             self.broken = "a tool's name"
-            self.asked["tools"][0]["function"]["name"] = self.chance.choice(["a.b", "x" * 65, "two words", ""])
+            self.asked["tools"][0]["function"]["name"] = self.chance.choice(["a.b", "x" * 129, "two words", ""])
 
     def _tools(self) -> dict[str, Any]:
         if self.chance.random() < 0.5:

@@ -28,6 +28,8 @@ _TOOLS_MAX = 128
 _RESULT_PARTS = {"text", "image", "document", "search_result"}
 _NAME = re.compile(r"[^\s<|\\/>]{1,64}")
 _FUNCTION = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_TOOL = re.compile(r"[A-Za-z0-9_-]{1,128}")
+"""Of an Anthropic tool: the API refuses others by this pattern, and OpenAI names of more than 64."""
 _TOOL_USE = re.compile(r"[A-Za-z0-9_-]+")
 _CALLS_MAX = 128
 
@@ -63,7 +65,7 @@ def _openai_tools(request: dict[str, Any]) -> Iterator[str]:
 
 def _anthropic_tools(body: dict[str, Any]) -> Iterator[str]:
     names = [tool["name"] for tool in body.get("tools", [])]
-    if any(not _FUNCTION.fullmatch(name) for name in names) or len(set(names)) != len(names):
+    if any(not _TOOL.fullmatch(name) for name in names) or len(set(names)) != len(names):
         yield f"tools: names {names}"
     choice = body.get("tool_choice", {})
     if choice.get("type") == "tool" and choice["name"] not in names:
@@ -199,7 +201,7 @@ def _anthropic_block(block: Message, role: str) -> Iterator[str]:
             yield "a tool use"
         if not _TOOL_USE.fullmatch(block["id"]):
             yield f"id of a tool use: {block['id']!r}"
-        if not _FUNCTION.fullmatch(block["name"]):
+        if not _TOOL.fullmatch(block["name"]):
             yield "name of a tool"
     elif kind == "tool_result":
         if role != "user":
