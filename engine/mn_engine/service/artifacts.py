@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from mn_contract.errors import InvalidInput
 from mn_contract.limits import ARTIFACT_CHUNK_BYTES_MAX, ARTIFACT_READ_BYTES_MAX, ARTIFACT_READ_RANGES_MAX
@@ -25,21 +26,9 @@ class RangePiece:
     range_sha256: str = ""
 
 
-def put_artifact(
-    engine: Engine,
-    scope: Scope,
-    call: Call,
-    *,
-    media_type: str,
-    expected_sha256: str,
-    acl: Acl,
-    chunks: Iterable[bytes],
-) -> Artifact:
-    """Stores bytes as they come in; nothing is kept where the stream breaks, ends early or is not what was expected."""
-    check_open(media_type, "media_type")
-    return keep_artifact(
-        engine, scope, call, media_type=media_type, expected_sha256=expected_sha256, acl=acl, chunks=chunks
-    )
+def put_artifact(engine: Engine, scope: Scope, call: Call, *, media_type: str, **given: Any) -> Artifact:
+    """Stores bytes as they come in; see keep_artifact. What only the engine makes is refused: InvalidInput."""
+    return keep_artifact(engine, scope, call, media_type=check_open(media_type, "media_type"), **given)
 
 
 def keep_artifact(
@@ -52,7 +41,7 @@ def keep_artifact(
     acl: Acl,
     chunks: Iterable[bytes],
 ) -> Artifact:
-    """The same, of what the engine itself has made, too."""
+    """Stores bytes as they come in; nothing is kept where the stream breaks, ends early or is not what was expected."""
     check_media_type(media_type, "media_type")
     if expected_sha256:
         check_sha256(expected_sha256, "expected_sha256")

@@ -12,18 +12,20 @@ import pytest
 
 from mn_contract.errors import InvalidInput
 from mn_contract.invocations import Attempt, State
+from mn_engine.bootstrap import engine_over
 from mn_engine.domain.access import OPEN, Acl
 from mn_engine.domain.cards import CardKey, Kind, Relation
 from mn_engine.domain.facts import Fact
 from mn_engine.domain.leaves import columns_sha256
 from mn_engine.domain.merkle import leaf_hash
+from mn_engine.domain.scope import Scope
 from mn_engine.service.engine import Call
-from mn_engine.service.integrity import Integrity, look_over
+from mn_engine.service.integrity import Integrity, look_over, verify_integrity
 from mn_engine.store.duckdb import DuckDBStore
 from mn_engine.store.duckdb.migrations import MIGRATIONS
 from mn_engine.store.duckdb.rows import rows
 from mn_engine.store.duckdb.schema import ADDED, TABLES
-from tests.storing import KEY, NOW, artifact, batch, bulk, card, event, open_run, resolving, sha, supersedes
+from tests.storing import JOB, KEY, NOW, RUN, artifact, batch, bulk, card, event, open_run, resolving, sha, supersedes
 
 FOR_ADA: Final = Acl(allow_principals=frozenset({"ada"}))
 LARGE: Final = bytes(range(256)) * 1024
@@ -197,3 +199,14 @@ def test_a_record_of_before_there_were_trees_is_given_one(store: DuckDBStore, tm
         assert looked(opened).holds
     finally:
         opened.close()
+
+
+def test_what_another_wrote_is_told_by_its_number_alone(store: DuckDBStore) -> None:
+    """Invariant 7: the name of a card that one may not read would tell that it is there."""
+    store._database.write.execute("UPDATE cards SET text = 'something else' WHERE id = 'a'")
+    engine = engine_over(store)
+    for principal, name in (("ada", "ada:a"), ("bob", "")):
+        scope = Scope(job_id=JOB, run_id=RUN, principal=principal, roles=frozenset())
+        found = verify_integrity(engine, scope, Call()).tampered
+        assert found is not None
+        assert (found.kind, found.number, found.name) == ("card", 1, name)
