@@ -46,8 +46,11 @@ class Integrity:
 
 
 def verify_integrity(engine: Engine, scope: Scope, call: Call, *, expected_root: str = "") -> Integrity:
-    """Looks over all of a run. What is not the asker's own is told by its number, not by its name. With `expected_root`,
-    a root that somebody has kept, the run must have had it: raises InvalidInput where it never had."""
+    """Looks over all of a run. What is not the asker's own is told by its number, not by its name.
+
+    With `expected_root`, a root that somebody has kept, the run must have had it: raises InvalidInput where it never
+    had.
+    """
     if expected_root:
         check_sha256(expected_root, "expected_root")
     call.check()
