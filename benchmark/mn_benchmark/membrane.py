@@ -15,9 +15,10 @@ from mn.context.working.v1 import card_pb2, packet_pb2
 from mn_benchmark.systems import Document
 from mn_benchmark.tokens import tokens
 from mn_contract.limits import PACKET_BUDGET_BYTES_MAX, RECALL_PAGE_MAX
+from mn_sdk.arguments import read_time
 from mn_sdk.client import WorkingMemoryClient
 from mn_sdk.context_session import pieces
-from mn_sdk.context_session.observation import KINDS, STANCES, read_time
+from mn_sdk.context_session.observation import KINDS, STANCES
 from mn_sdk.scope import SessionScope
 from mn_sdk.transport.embedded import EmbeddedTransport
 

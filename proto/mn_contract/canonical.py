@@ -15,11 +15,12 @@ from mn_contract.errors import InvalidInput
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 _DEPTH_MAX = 200
+_SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
 def encoded(value: Any, field: str = "value") -> bytes:
     """`value` as canonical JSON bytes. Raises InvalidInput naming `field` where it has no canonical form."""
-    _check_keys(value, field, 0)
+    _check_keys(value, field)
     try:
         return _ENCODER.encode(value).encode("utf-8")
     except UnicodeEncodeError as error:
@@ -34,17 +35,21 @@ def digest(value: Any) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _check_keys(value: Any, field: str, depth: int) -> None:
+def _check_keys(value: Any, field: str) -> None:
     # json would turn 1 and "1" into the same key, and recurse without end.
-    if depth > _DEPTH_MAX:
-        raise InvalidInput(f"{field} is nested deeper than {_DEPTH_MAX} levels", field=field)
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            if not isinstance(key, str):
-                raise InvalidInput(f"{field}: object keys must be strings, not {type(key).__name__}", field=field)
-            if isinstance(inner, dict | list | tuple):
-                _check_keys(inner, field, depth + 1)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            if isinstance(inner, dict | list | tuple):
-                _check_keys(inner, field, depth + 1)
+    level = [value]
+    for _ in range(_DEPTH_MAX + 2):
+        inner: list[Any] = []
+        for one in level:
+            if isinstance(one, dict):
+                for key in one:
+                    if not isinstance(key, str):
+                        told = f"{field}: object keys must be strings, not {type(key).__name__}"
+                        raise InvalidInput(told, field=field)
+                inner += [each for each in one.values() if type(each) not in _SCALARS]
+            elif isinstance(one, list | tuple):
+                inner += [each for each in one if type(each) not in _SCALARS]
+        if not inner:
+            return
+        level = inner
+    raise InvalidInput(f"{field} is nested deeper than {_DEPTH_MAX} levels", field=field)

@@ -60,7 +60,7 @@ def check_text(value: str, field: str, bytes_max: int, *, bytes_min: int = 0) ->
     """`value` where it is text of so many UTF-8 bytes. Raises InvalidInput naming `field` and the sizes."""
     if not isinstance(value, str):
         raise InvalidInput(f"{field} must be text, not {type(value).__name__}", field=field)
-    size = len(utf8(value, field))
+    size = len(value) if value.isascii() else len(utf8(value, field))
     if not bytes_min <= size <= bytes_max:
         raise InvalidInput(f"{field} must be {bytes_min}-{bytes_max} bytes, not {size}", field=field, size=size)
     return value

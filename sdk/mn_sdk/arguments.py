@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import math
 import os
+from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from mn_contract.errors import InvalidInput
 from mn_contract.names import check_text
@@ -66,3 +69,18 @@ def read_path(value: object, field: str, what: str) -> Path:
     if not usable:
         raise InvalidInput(f"{field} holds a character that no path can have", field=field)
     return Path(value)
+
+
+def read_time(when: Any, field: str) -> Timestamp | None:
+    """A time with its zone: RFC 3339, or a datetime that knows its zone. Raises InvalidInput."""
+    if when is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(when) if isinstance(when, str) else when
+        if moment.utcoffset() is None:
+            raise InvalidInput(f"{field} has no zone: write Z or an offset such as +02:00", field=field)
+        stamp = Timestamp()
+        stamp.FromDatetime(moment)
+    except (ValueError, AttributeError, TypeError, OverflowError) as error:
+        raise InvalidInput(f"{field} must be an RFC 3339 time such as 2026-01-02T03:04:05Z", field=field) from error
+    return stamp

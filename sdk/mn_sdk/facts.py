@@ -10,18 +10,19 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from google.protobuf.json_format import ParseDict, ParseError
-
 from mn.context.working.v1 import card_pb2
 from mn_contract.canonical import digest
 from mn_contract.errors import InvalidInput
 from mn_contract.facts import fact_entities, fact_text
 from mn_contract.limits import BATCH_CARDS_MAX, EVENT_CARDS_MAX, FACT_OBJECT_BYTES_MAX, LABEL_BYTES_MAX
 from mn_contract.names import check_text
+from mn_sdk.arguments import read_flag, read_number, read_text, read_time
 from mn_sdk.memories import Ask, asked_document
 
 _DIGITS: Final = 16
-_TIMES: Final = ("valid_from", "valid_until")
+_SAID: Final = ("subject", "predicate", "object")
+_NEEDED: Final = frozenset(_SAID)
+_PARTS: Final = _NEEDED | {"qualifier", "singular", "valid_from", "valid_until", "confidence"}
 
 
 class Facts:
@@ -117,24 +118,25 @@ class Facts:
 
 
 def _card(fact: Mapping[str, Any]) -> card_pb2.Card:
-    said = {name: fact[name] for name in ("subject", "predicate", "object") if name in fact}
-    unknown = fact.keys() - {*said, "qualifier", "singular", "confidence", *_TIMES}
-    if len(said) < 3 or unknown:
-        told = f"it has no {', '.join(sorted(unknown))}" if unknown else "it needs subject, predicate and object"
+    unknown = fact.keys() - _PARTS
+    if unknown or not fact.keys() >= _NEEDED:
+        told = f"it has no {', '.join(sorted(map(str, unknown)))}" if unknown else f"it needs {', '.join(_SAID)}"
         raise InvalidInput(f"a fact cannot be read: {told}", field="facts")
-    qualifier = fact.get("qualifier", "")
-    for name in said:
-        check_text(said[name], name, FACT_OBJECT_BYTES_MAX, bytes_min=1)
-    check_text(qualifier, "qualifier", LABEL_BYTES_MAX)
-    rest = {name: fact[name] for name in ("confidence", *_TIMES) if fact.get(name) is not None}
-    document = {
-        "kind": "CARD_KIND_FACT",
-        "text": fact_text(said["subject"], said["predicate"], said["object"], qualifier),
-        "entities": list(fact_entities(said["subject"], said["object"])),
-        "fact": {**said, "qualifier": qualifier, "singular": fact.get("singular", True)},
-        **rest,
-    }
-    try:
-        return ParseDict(document, card_pb2.Card())
-    except ParseError as error:
-        raise InvalidInput(f"a fact cannot be read: {error}", field="facts") from error
+    subject, predicate, object_ = (check_text(fact[name], name, FACT_OBJECT_BYTES_MAX, bytes_min=1) for name in _SAID)
+    qualifier = read_text(fact.get("qualifier"), "qualifier", LABEL_BYTES_MAX)
+    confidence = fact.get("confidence")
+    return card_pb2.Card(
+        kind=card_pb2.CARD_KIND_FACT,
+        text=fact_text(subject, predicate, object_, qualifier),
+        entities=fact_entities(subject, object_),
+        confidence=None if confidence is None else read_number(confidence, "confidence", 0, 1),
+        valid_from=read_time(fact.get("valid_from"), "valid_from"),
+        valid_until=read_time(fact.get("valid_until"), "valid_until"),
+        fact=card_pb2.Fact(
+            subject=subject,
+            predicate=predicate,
+            object=object_,
+            qualifier=qualifier,
+            singular=read_flag(fact.get("singular", True), "singular"),
+        ),
+    )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from mn_contract.errors import InvalidInput
 from mn_contract.limits import ROLES_MAX
 from mn_contract.names import check_id
 from mn_engine.domain.scope import Scope
+
+_LISTS: Final = ("allow_principals", "allow_roles", "deny_principals", "deny_roles", "require_roles")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +24,7 @@ class Acl:
     require_roles: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        for name in ("allow_principals", "allow_roles", "deny_principals", "deny_roles", "require_roles"):
+        for name in _LISTS:
             entries: frozenset[str] = getattr(self, name)
             if len(entries) > ROLES_MAX:
                 raise InvalidInput(f"acl.{name}: at most {ROLES_MAX}", field=f"acl.{name}")
@@ -62,14 +64,7 @@ class Acl:
 
     def as_json(self) -> dict[str, list[str]]:
         """Its canonical form: sorted lists, empty ones left out."""
-        lists = {
-            "allow_principals": sorted(self.allow_principals),
-            "allow_roles": sorted(self.allow_roles),
-            "deny_principals": sorted(self.deny_principals),
-            "deny_roles": sorted(self.deny_roles),
-            "require_roles": sorted(self.require_roles),
-        }
-        return {name: entries for name, entries in lists.items() if entries}
+        return {name: sorted(entries) for name in _LISTS if (entries := getattr(self, name))}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Acl:

@@ -47,11 +47,13 @@ def columns_sha256(values: Iterable[Value]) -> str:
     """Of columns, in their order: each with its length, so that no two rows of values read alike."""
     parts: list[bytes] = []
     for value in values:
-        if isinstance(value, bytes):
-            parts += (b"%d:" % len(value), value)
+        if value is None:
+            parts.append(b"-")
         elif isinstance(value, str):
             data = value.encode("utf-8")
             parts += (b'%d"' % len(data), data)
+        elif isinstance(value, bytes):
+            parts += (b"%d:" % len(value), value)
         else:
-            parts.append(b"-" if value is None else b"%d;" % value)
+            parts.append(b"%d;" % value)
     return hashlib.sha256(b"".join(parts)).hexdigest()

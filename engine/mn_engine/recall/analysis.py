@@ -163,6 +163,8 @@ def _token_terms(token: str) -> tuple[str, ...]:
     pieces = [piece.strip("_") for piece in _JOINED.split(token)]
     parts = [part.lower() for piece in pieces for part in _CASES.findall(piece)]
     if parts in ([], [whole]):
+        if whole.isdecimal():
+            return (whole,)
         return () if whole in _STOP_WORDS else (_stem(whole),)
     names = [piece.lower() for piece in pieces if len(pieces) > 1 and len(_CASES.findall(piece)) > 1]
     return (whole, *names, *(_stem(part) for part in parts if len(part) >= _PART_MIN and part not in _STOP_WORDS))

@@ -11,8 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from mn.context.working.v1 import packet_pb2
 from mn_contract.limits import DECISION_LIST_MAX, FOCUS_BYTES_MAX, REQUIRED_NAMED_MAX
 from mn_contract.names import check_claim, check_id, check_label, check_text, parse_ref, read_names
-from mn_sdk.arguments import read_flag
-from mn_sdk.context_session.observation import read_time
+from mn_sdk.arguments import read_flag, read_time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,11 +16,10 @@ from mn_contract.canonical import digest
 from mn_contract.errors import InvalidInput
 from mn_contract.limits import DECISION_LIST_MAX, FOCUS_BYTES_MAX
 from mn_contract.names import check_label, check_text, parse_ref, read_names
-from mn_sdk.arguments import read_whole
+from mn_sdk.arguments import read_time, read_whole
 from mn_sdk.client import WorkingMemoryClient
 from mn_sdk.context_session.documents import card_document, coverage_document
 from mn_sdk.context_session.journal.notes import Notes
-from mn_sdk.context_session.observation import read_time
 from mn_sdk.context_session.recording import Recorder
 from mn_sdk.context_session.verify import verify
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Final
-
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from mn.context.working.v1 import artifact_pb2, card_pb2
 from mn_contract.canonical import encoded
@@ -146,21 +143,6 @@ def read_acl(acl: Any) -> artifact_pb2.Acl | None:
             field=f"acl.{allowing[0]}",
         )
     return artifact_pb2.Acl(**lists)
-
-
-def read_time(when: Any, field: str) -> Timestamp | None:
-    """A time with its zone: RFC 3339, or a datetime that knows its zone. Raises InvalidInput."""
-    if when is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(when) if isinstance(when, str) else when
-        if moment.utcoffset() is None:
-            raise InvalidInput(f"{field} has no zone: write Z or an offset such as +02:00", field=field)
-        stamp = Timestamp()
-        stamp.FromDatetime(moment)
-    except (ValueError, AttributeError, TypeError, OverflowError) as error:
-        raise InvalidInput(f"{field} must be an RFC 3339 time such as 2026-01-02T03:04:05Z", field=field) from error
-    return stamp
 
 
 def _number(numbers: Mapping[str, Any], word: object, field: str) -> Any:

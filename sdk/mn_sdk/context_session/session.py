@@ -24,7 +24,7 @@ from mn_contract.limits import (
     SOURCE_URL_BYTES_MAX,
 )
 from mn_contract.names import SUMMARY_MEDIA_TYPE, check_id, check_label, check_text, parse_ref, read_names
-from mn_sdk.arguments import read_flag, read_folder, read_number, read_text, read_whole
+from mn_sdk.arguments import read_flag, read_folder, read_number, read_text, read_time, read_whole
 from mn_sdk.client import ArtifactRef, WorkingMemoryClient, runtime_client
 from mn_sdk.context_session.closing import Closing
 from mn_sdk.context_session.journal import Journal, open_journal
@@ -41,7 +41,6 @@ from mn_sdk.context_session.observation import (
     read_relations,
     read_sources,
     read_stance,
-    read_time,
 )
 from mn_sdk.context_session.policy import ContextPolicy
 from mn_sdk.context_session.recording import Recorder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -161,3 +162,29 @@ def test_closing_twice_is_harmless_and_a_closed_record_says_so(opener: Opener) -
     for call in (lambda: observe(store, "a"), lambda: store.index_columns(KEY, after=0, upto=1)):
         with pytest.raises(DependencyUnavailable):
             call()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_was_committed_last_reads_as_what_was_there_for_long(opener: Opener, seed: int) -> None:
+    """Any revisions of several runs, in any steps: of the record that wrote them, and of one that was opened anew."""
+    rng, store = random.Random(seed), opener()
+    written = {open_run(store, run): 0 for run in ("one", "two")}
+    windows = []
+    for number in range(70):
+        run = rng.choice(list(written))
+        some = [card(f"c{number}.{place}") for place in range(rng.choice((1, 1, 2, 40)))]
+        if rng.random() < 0.03:
+            store.commit_table(run, owner="ada", key=f"t{number}", fingerprint=sha(b"table"), cards=bulk(*some))
+        else:
+            ends = supersedes(some[0].card.id) if rng.random() < 0.3 else ()
+            store.commit(batch(event(f"e{number}", *some, card(f"d{number}", relations=ends)), run=run))
+        written[run] += 1
+        for _ in range(3):
+            upto = rng.choice((written[run], rng.randint(0, written[run])))
+            after = max(0, upto - rng.choice((0, 1, 2, 5, 100)))
+            windows.append((run, after, upto, store.index_columns(run, after=after, upto=upto)))
+    store.close()
+    anew = opener()
+    for run, after, upto, found in windows:
+        assert found == anew.index_columns(run, after=after, upto=upto), (run, after, upto)
+    anew.close()

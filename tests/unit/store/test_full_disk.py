@@ -222,7 +222,7 @@ def test_a_failure_to_open_again_heals_when_the_cause_is_gone(tmp_path: Path, mo
 
     with monkeypatch.context() as patched:
         patched.setattr(duckdb, "connect", unopenable)
-        for call in (database.reopen, lambda: observe(store, "b"), lambda: store.index_columns(KEY, after=0, upto=1)):
+        for call in (database.reopen, lambda: observe(store, "b"), lambda: store.roots(KEY)):
             with pytest.raises(DependencyUnavailable):
                 call()
     assert store.index_columns(KEY, after=0, upto=1).cards.num_rows == 1

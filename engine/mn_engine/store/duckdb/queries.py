@@ -171,7 +171,12 @@ def find_index_columns(
 ) -> IndexColumns:
     """Rows of cards with ordinals in [low, high) and of endings in (revisions[0], revisions[1]]."""
     bounds = [run_key, low, high]
-    cards = find_index_cards(cursor, run_key, low, high)
+    cards = table(
+        cursor,
+        f"SELECT {', '.join(INDEX_CARDS.names)} FROM cards WHERE run_key = ? AND ordinal >= ? AND ordinal < ?",
+        bounds,
+        INDEX_CARDS,
+    )
     relations = table(
         cursor,
         "SELECT source_ordinal, type, target_hash FROM relations"
@@ -186,13 +191,6 @@ def find_index_columns(
         INDEX_ENDINGS,
     )
     return IndexColumns(cards=cards, relations=relations, endings=endings)
-
-
-def find_index_cards(cursor: duckdb.DuckDBPyConnection, run_key: str, low: int, high: int) -> pa.Table:
-    """Rows of cards with ordinals in [low, high)."""
-    columns = ", ".join(INDEX_CARDS.names)
-    sql = f"SELECT {columns} FROM cards WHERE run_key = ? AND ordinal >= ? AND ordinal < ?"
-    return table(cursor, sql, [run_key, low, high], INDEX_CARDS)
 
 
 def find_stored(

@@ -12,9 +12,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mn_contract.invocations import Attempt
-from mn_engine.domain.cards import revision_of
 from mn_engine.domain.runs import Run
 from mn_engine.store.duckdb.facts import FactsCache, RunFacts
+from mn_engine.store.duckdb.rows import arrow
 from mn_engine.store.duckdb.schema import TABLES
 
 
@@ -100,14 +100,8 @@ class Staged:
         """Everything staged, ready to be inserted: a single row by its values, which costs a third less, and more as
         Arrow."""
         few = [_Row(table, rows[0]) for table, rows in self.rows.items() if len(rows) == 1]
-        many = [_Table(table, _arrow(TABLES[table], rows)) for table, rows in self.rows.items() if len(rows) > 1]
+        many = [_Table(table, arrow(TABLES[table], rows)) for table, rows in self.rows.items() if len(rows) > 1]
         return [*few, *many, *(_Table(table, rows) for table, rows in self.tables)]
-
-    @property
-    def linked(self) -> set[tuple[str, int]]:
-        """(run, revision) of everything that has relations or endings."""
-        related = {(row[0], revision_of(row[1])) for row in self.rows.get("relations", ())}
-        return related | {(row[0], row[1]) for row in self.rows.get("endings", ())}
 
     def tell(self, facts: FactsCache) -> None:
         """Brings the facts up to what has been committed."""
@@ -151,9 +145,3 @@ class Planning:
 
 Plan = Callable[[Planning], Any]
 """Decides one write: stages rows and answers the result; where it raises, nothing is written."""
-
-
-def _arrow(schema: pa.Schema, rows: list[tuple[Any, ...]]) -> pa.Table:
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(column, type=item.type) for column, item in zip(columns, schema, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=schema)

@@ -31,15 +31,13 @@ from mn_engine.store.duckdb.connection import LOG_BYTES_MAX, Database, RecordLos
 from mn_engine.store.duckdb.facts import FactsCache
 from mn_engine.store.duckdb.fresh import check_new, forget_fresh, put_in_place, write_fresh
 from mn_engine.store.duckdb.heads import Heads
-from mn_engine.store.duckdb.links import Links
+from mn_engine.store.duckdb.latest import Latest
 from mn_engine.store.duckdb.migrations import migrate
 from mn_engine.store.duckdb.schema import Settings
 from mn_engine.store.duckdb.staging import Planning, Staged
 from mn_engine.store.duckdb.writer import GROUP_MAX, Writer
 from mn_engine.store.lock import RecordLock
 from mn_engine.store.port import (
-    INDEX_ENDINGS,
-    INDEX_RELATIONS,
     Answer,
     DecideInvocation,
     DecideSession,
@@ -57,8 +55,6 @@ _ESSENTIAL_SHARE: Final = 4
 """Writes that close something go on down to this part of the floor."""
 _WRITTEN_TWICE: Final = 2
 """Bytes go into the log and, in a checkpoint, into the record."""
-NO_RELATIONS: Final = INDEX_RELATIONS.empty_table()
-NO_ENDINGS: Final = INDEX_ENDINGS.empty_table()
 _Answer = TypeVar("_Answer")
 
 
@@ -90,7 +86,7 @@ class DuckDBStore:
         self._floor = free_bytes_floor
         self._free_bytes = free_bytes
         self._heads = Heads()
-        self._links = Links()
+        self._latest = Latest()
         self._listeners: list[OnCommit] = []
         self._closed = False
         self._lock = RecordLock(path)
@@ -234,16 +230,12 @@ class DuckDBStore:
     # Reads.
 
     def index_columns(self, run_key: str, *, after: int, upto: int) -> IndexColumns:
-        head = self.run(run_key)
-        head.check_readable()
+        self.run(run_key).check_readable()
+        latest = self._latest.columns(run_key, after=after, upto=upto)
+        if latest is not None:
+            return latest
         low, high = ordinal_of(after + 1, 0), ordinal_of(upto + 1, 0)
-        if self._links.none_after(run_key, after):
-            cards = self._ask(lambda cursor: queries.find_index_cards(cursor, run_key, low, high))
-            return IndexColumns(cards=cards, relations=NO_RELATIONS, endings=NO_ENDINGS)
-        found = self._ask(lambda cursor: queries.find_index_columns(cursor, run_key, low, high, (after, upto)))
-        if upto == head.revision:  # of later ones nothing is known by it
-            self._links.linked([(run_key, upto if found.relations.num_rows or found.endings.num_rows else after)])
-        return found
+        return self._ask(lambda cursor: queries.find_index_columns(cursor, run_key, low, high, (after, upto)))
 
     def cards(self, run_key: str, ordinals: Sequence[int], *, revision: int) -> list[StoredCard]:
         self.run(run_key).check_readable()
@@ -358,7 +350,7 @@ class DuckDBStore:
             return self._database.ask(question)
 
     def _acknowledge(self, staged: Staged) -> None:
-        self._links.linked(staged.linked)  # before the heads: who reads up to one knows of its links
+        self._latest.take(staged)  # before the heads: who reads up to one finds its rows
         self._heads.commit(staged.heads)
         for run_key, head in staged.heads.items():
             for on_commit in self._listeners:

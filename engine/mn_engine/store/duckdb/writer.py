@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -31,7 +32,9 @@ GROUP_BYTES_MAX: Final = 64 * 1024 * 1024
 QUEUE_MAX: Final = 4096
 _WAIT_SECONDS: Final = 120.0
 _LINGER_SECONDS: Final = 0.002
-"""How long a group waits for as many writes as came together last time; a lone writer never waits."""
+_LINGER_SHARE: Final = 0.5
+"""How long a group waits for as many writes as came together last time: this, or so much of what the last commit took,
+whichever is longer. A lone writer never waits."""
 _log: Final = logging.getLogger(__name__)
 
 Room = Callable[[int, bool], None]
@@ -77,6 +80,7 @@ class Writer:
         self._work_came = threading.Condition(lock)
         self._room_came = threading.Condition(lock)
         self._siblings = 1
+        self._linger = _LINGER_SECONDS
         self._waiting: deque[_Job] = deque()
         self._closed = False
         self._thread = threading.Thread(target=self._work, name="mn-record-writer", daemon=True)
@@ -129,7 +133,9 @@ class Writer:
                 if jobs[0].alone is not None:
                     _settle(jobs[0], jobs[0].alone)
                 else:
+                    started = time.perf_counter()
                     self._commit(jobs, tries=2)
+                    self._linger = max(_LINGER_SECONDS, (time.perf_counter() - started) * _LINGER_SHARE)
                     self._database.checkpoint_if_due()
                     # Who was just answered tends to come back at once, beside those who came meanwhile.
                     self._siblings = min(len(jobs) + len(self._waiting), self._group_max)
@@ -144,7 +150,7 @@ class Writer:
         while True:
             with self._work_came:
                 self._work_came.wait_for(lambda: self._closed or self._waiting)
-                self._work_came.wait_for(lambda: self._closed or len(self._waiting) >= self._siblings, _LINGER_SECONDS)
+                self._work_came.wait_for(lambda: self._closed or len(self._waiting) >= self._siblings, self._linger)
                 jobs = self._take()
                 self._room_came.notify_all()
             started = [job for job in jobs if job.result.set_running_or_notify_cancel()]
