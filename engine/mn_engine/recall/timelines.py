@@ -40,6 +40,8 @@ class Timelines:
         self._starts = np.flatnonzero(np.append(True, grouped[1:] != grouped[:-1])) if len(cards) else _NONE
         """Where each place begins."""
         self._ends = np.append(self._starts[1:], len(cards)) if len(cards) else _NONE
+        self._last: tuple[int, list[Said], list[Span]] | None = None
+        """The timeline that was asked of last, with the row in which its place begins. Threads may share it."""
 
     @cached_property
     def heads(self) -> NDArray[np.int64]:
@@ -75,19 +77,22 @@ class Timelines:
 
     def said(self, place: int) -> list[int]:
         """The cards of the facts of a place, by its hash."""
-        cards: list[int] = self._cards[self._grouped == np.uint64(place)].tolist()
+        first, last = (int(np.searchsorted(self._grouped, np.uint64(place), side)) for side in ("left", "right"))
+        cards: list[int] = self._cards[first:last].tolist()
         return cards
 
     def triple(self, card: int) -> int:
         """The hash of a card's triple; the card must be here."""
-        return int(self._triples[np.flatnonzero(self._cards == card)[0]])
+        row = self._row(card)
+        assert row is not None, "the card says no fact that is here"
+        return int(self._triples[row])
 
     def beside(self, card: int) -> tuple[list[int], list[Said]]:
         """The cards and facts of a card's place; empty where it is not here."""
         start, row = self._found(card)
         if row is None:
             return [], []
-        said = self._said(start)
+        said = self._timeline(start)[0]
         return self._cards[start : start + len(said)].tolist(), said
 
     @cached_property
@@ -143,9 +148,13 @@ class Timelines:
             yield start, *self._timeline(start)
 
     def _timeline(self, start: int) -> tuple[list[Said], list[Span]]:
-        """The facts of the place that begins in a row, and when they hold."""
-        said = self._said(start)
-        return said, timeline(said)
+        """The facts of the place that begins in a row, and when they hold. Those who ask of a fact ask several
+        things."""
+        last = self._last
+        if last is None or last[0] != start:
+            said = self._said(start)
+            last = self._last = start, said, timeline(said)
+        return last[1:]
 
     def _said(self, start: int) -> list[Said]:
         rows = slice(start, int(self._ends[np.searchsorted(self._starts, start)]))
@@ -154,8 +163,16 @@ class Timelines:
 
     def _found(self, card: int) -> tuple[int, int | None]:
         """The first row of a card's place, and its own."""
-        at = np.flatnonzero(self._cards == card)
-        if not len(at):
-            return 0, None
-        row = int(at[0])
-        return int(self._starts[np.searchsorted(self._starts, row, "right") - 1]), row
+        row = self._row(card)
+        return 0 if row is None else int(self._starts[np.searchsorted(self._starts, row, "right") - 1]), row
+
+    def _row(self, card: int) -> int | None:
+        """Where a card's fact is; None where it is not here."""
+        at = int(np.searchsorted(self._cards, card, sorter=self._by_card))
+        row = int(self._by_card[at]) if at < len(self._by_card) else None
+        return row if row is not None and self._cards[row] == card else None
+
+    @cached_property
+    def _by_card(self) -> NDArray[np.int64]:
+        """The rows in the order of their cards."""
+        return np.argsort(self._cards)

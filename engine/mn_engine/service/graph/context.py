@@ -33,8 +33,13 @@ _COUNTED_AS: Final = "gpt-4o"
 """Its tokenizer, o200k_base, counts where no model is named."""
 _HOPS: Final = 2
 _LOADED_AT_ONCE: Final = 64
+_LINE_TOKENS: Final = 32
+"""What a fact's line takes, as a rule."""
 _LINE_TOKENS_MIN: Final = 8
 """No line takes less: its marks alone do not."""
+_LOOKED_AT: Final = 256
+_LOOKED_SHARE: Final = 4
+"""For what room is left, so many memories are looked at, or so many times those that were taken."""
 _MIDNIGHT: Final = "T00:00:00Z"
 
 
@@ -76,10 +81,9 @@ def compile_context(
     view = engine.indexes.view(scope, revision, at, history=include_superseded)
     ranking = rank(view, Decision(focus=query), engine.embedder(), preferences=False, hops=_HOPS)
     counter, tokens = counter_of(model or _COUNTED_AS, resolve_profile(model or _COUNTED_AS, engine.profiles))
-    chosen, lines, used = _filled(
-        _offered(engine, scope, call, view, ranking, analyse_query(query)), max_tokens, tokens
-    )
-    facts = [view.place(item.seen.stored.ordinal) for item in chosen if item.card.fact is not None]
+    offered = _offered(engine, scope, call, view, ranking, analyse_query(query), first=max_tokens // _LINE_TOKENS)
+    chosen, lines, used = _filled(offered, max_tokens, tokens)
+    facts = [item.seen for item in chosen if item.card.fact is not None]
     return Context(
         text="".join(lines),
         refs=tuple(view.ref(view.place(item.seen.stored.ordinal)) for item in chosen),
@@ -117,17 +121,18 @@ def _span(since: int, until: int) -> str:
 
 
 def _offered(
-    engine: Engine, scope: Scope, call: Call, view: View, ranking: Ranking, asked: Query
+    engine: Engine, scope: Scope, call: Call, view: View, ranking: Ranking, asked: Query, *, first: int
 ) -> Iterator[tuple[PackItem, str]]:
     """Ranked memories in the order of their use for what they take, and as text; loaded as far as they are looked
-    at."""
+    at, about `first` of them at once, then some more at a time."""
     ordered = ranking.ordered(FACTS_WEIGHED_MAX)
     count = min(len(ordered.scores), FACTS_WEIGHED_MAX)
     places = ordered.places[:count].astype(np.int64)
     order = Order(view, places, ordered.scores[:count], view.item_tokens[places].astype(np.int64))
     offered = [one for window in range(-(-count // DIVERSITY_WINDOW)) for one in order.window(window)]
-    for start in range(0, count, _LOADED_AT_ONCE):
-        some = offered[start : start + _LOADED_AT_ONCE]
+    first = min(max(first, _LOADED_AT_ONCE), _LOOKED_AT)
+    for start in (0, *range(first, count, _LOADED_AT_ONCE)):
+        some = offered[start : start + _LOADED_AT_ONCE] if start else offered[:first]
         stored = load(engine, scope, call, view, [view.ordinal(int(places[one])) for one in some])
         for one, card in zip(some, stored, strict=True):
             why = why_of(card, asked, retrievers(int(ordered.found_by[one])), one + 1, int(ordered.scores[one]))
@@ -141,12 +146,12 @@ def _filled(
     """What fits, as it is offered, with its lines; and the tokens of all of them together."""
     taken: list[tuple[PackItem, str]] = []
     room = budget
-    for item, line in offered:
+    for looked, (item, line) in enumerate(offered, start=1):
         cost = tokens(line)
         if cost <= room:
             taken.append((item, line))
             room -= cost
-        if room < _LINE_TOKENS_MIN:
+        if room < _LINE_TOKENS_MIN or (taken and looked >= max(_LOOKED_AT, _LOOKED_SHARE * len(taken))):
             break
     while True:  # the whole is counted, too: tokens may join where lines do
         lines = [line for _, line in taken]

@@ -19,6 +19,7 @@ from mn_engine.domain.known import KnownFact
 from mn_engine.domain.packets import Why
 from mn_engine.domain.packs import PackItem
 from mn_engine.domain.scope import Scope
+from mn_engine.domain.seen import Seen
 from mn_engine.recall.analysis import label_hash
 from mn_engine.recall.index import ENTITY
 from mn_engine.recall.view import View
@@ -76,7 +77,8 @@ def time_travel(
         places = np.intersect1d(places, named)
     found: list[KnownFact] = []
     total = 0
-    for known in known_facts(engine, scope, call, view, places[::-1].tolist()):
+    for known in tell(engine, scope, call, view, places[::-1].tolist()):
+        assert isinstance(known, KnownFact), "what holds is a fact"
         if subject and same(known.fact.subject) != same(subject):
             continue
         if predicate and same(known.fact.predicate) != same(predicate):
@@ -132,13 +134,10 @@ def list_contradictions(engine: Engine, scope: Scope, call: Call) -> tuple[tuple
     """Pairs of facts that say otherwise of one time, from different sources; both stand in the record."""
     _, revision = when(engine, scope, call, None, None, None)
     view = engine.indexes.view(scope, revision)
-    pairs: list[tuple[int, int]] = []
-    for cards, said in view.facts.places():
-        call.check()
-        if len({one.triple for one in said if one.singular}) > 1:
-            pairs += _contradictions(engine, scope, call, view, cards, said)
+    pairs = _contradictions(engine, scope, call, view, view.facts.places())
     places = sorted({place for pair in pairs for place in pair})
-    known = dict(zip(places, known_facts(engine, scope, call, view, places), strict=True))
+    told = [one for one in tell(engine, scope, call, view, places) if isinstance(one, KnownFact)]
+    known = dict(zip(places, told, strict=True))
     return tuple((known[one], known[other]) for one, other in pairs)
 
 
@@ -174,39 +173,55 @@ def tell(engine: Engine, scope: Scope, call: Call, view: View, places: Sequence[
     for start in range(0, len(places), _LOADED_AT_ONCE):
         some = places[start : start + _LOADED_AT_ONCE]
         stored = load(engine, scope, call, view, [view.ordinal(place) for place in some])
-        for place, one in zip(some, stored, strict=True):
-            seen = see(one, view)
-            if one.card.fact is None:
-                yield PackItem(seen=seen, why=_NAMED)
-                continue
-            cards, said = view.facts.beside(place)
-            others = _contradictions(engine, scope, call, view, cards, said)
-            against = tuple(
-                view.index.key(other if here == place else here) for here, other in others if place in (here, other)
-            )
-            after = view.facts.successor(place)
-            yield KnownFact(
-                seen=seen,
+        seen = [see(one, view) for one in stored]
+        facts = iter(known_facts(engine, scope, call, view, [one for one in seen if one.stored.card.fact is not None]))
+        for one in seen:
+            yield PackItem(seen=one, why=_NAMED) if one.stored.card.fact is None else next(facts)
+
+
+def known_facts(engine: Engine, scope: Scope, call: Call, view: View, seen: Sequence[Seen]) -> list[KnownFact]:
+    """Cards that say facts, with when they hold and what says otherwise."""
+    places = [view.place(one.stored.ordinal) for one in seen]
+    against: dict[int, list[int]] = {place: [] for place in places}
+    for one, other in _contradictions(engine, scope, call, view, [view.facts.beside(place) for place in places]):
+        for here, there in ((one, other), (other, one)):
+            if here in against:
+                against[here].append(there)
+    known = []
+    for place, one in zip(places, seen, strict=True):
+        after = view.facts.successor(place)
+        known.append(
+            KnownFact(
+                seen=one,
                 spans=tuple(view.facts.spans(place)),
-                contradicts=against,
+                contradicts=tuple(view.index.key(other) for other in against[place]),
                 successor=None if after is None else view.index.key(after),
             )
-
-
-def known_facts(engine: Engine, scope: Scope, call: Call, view: View, places: Sequence[int]) -> Iterable[KnownFact]:
-    return (known for known in tell(engine, scope, call, view, places) if isinstance(known, KnownFact))
+        )
+    return known
 
 
 def _contradictions(
-    engine: Engine, scope: Scope, call: Call, view: View, cards: Sequence[int], said: Sequence[Said]
+    engine: Engine, scope: Scope, call: Call, view: View, timelines: Iterable[tuple[list[int], list[Said]]]
 ) -> list[tuple[int, int]]:
-    """The contradictions of one place, as pairs of cards."""
-    nothing = [frozenset({number}) for number in range(len(said))]
-    if not contradictions(said, nothing):
-        return []
-    stored = load(engine, scope, call, view, [view.ordinal(card) for card in cards])
-    sources = [_sources(one.card) for one in stored]
-    return [(cards[one], cards[other]) for one, other in contradictions(said, sources)]
+    """The contradictions of some places, each given by its cards and facts, as pairs of cards. Sources are looked up
+    where there is a contradiction if they differ."""
+    doubtful: dict[int, tuple[list[int], list[Said]]] = {}
+    for cards, said in timelines:
+        call.check()
+        if len(said) > 1 and contradictions(said, [frozenset({number}) for number in range(len(said))]):
+            doubtful[cards[0]] = cards, said
+    asked = [card for cards, _ in doubtful.values() for card in cards]
+    sources: dict[int, frozenset[str]] = {}
+    for start in range(0, len(asked), _LOADED_AT_ONCE):
+        some = asked[start : start + _LOADED_AT_ONCE]
+        stored = load(engine, scope, call, view, [view.ordinal(card) for card in some])
+        sources.update(zip(some, (_sources(one.card) for one in stored), strict=True))
+    return [
+        (cards[one], cards[other])
+        for cards, said in doubtful.values()
+        for one, other in contradictions(said, [sources[card] for card in cards])
+    ]
 
 
 def _sources(card: Card) -> frozenset[str]:
