@@ -16,8 +16,8 @@ from mn_engine.domain.cards import CardKey
 from mn_engine.domain.leaves import columns_sha256
 from mn_engine.domain.merkle import Frontier
 from mn_engine.store.columns import card_of
-from mn_engine.store.duckdb.facts import event_hash, handle_hash, sha_hash
 from mn_engine.store.duckdb.leaves import LEAF_ROWS
+from mn_engine.store.duckdb.names import event_hash, handle_hash, sha_hash
 from mn_engine.store.duckdb.rows import rows
 from mn_engine.store.duckdb.schema import TABLES
 from mn_engine.store.port import RootAt, StoredLeaf

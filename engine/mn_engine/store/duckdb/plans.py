@@ -22,7 +22,7 @@ from mn_engine.domain.leaves import columns_sha256
 from mn_engine.domain.runs import Run
 from mn_engine.store.columns import acl_text
 from mn_engine.store.decide import CardRow, Known, Written, check_deadline, clash, decide
-from mn_engine.store.duckdb.facts import event_hash, handle_hash, sha_hash
+from mn_engine.store.duckdb.names import event_hash, handle_hash, sha_hash
 from mn_engine.store.duckdb.queries import find_event, find_invocations, find_session, has_handle
 from mn_engine.store.duckdb.schema import CARDS
 from mn_engine.store.duckdb.staging import Planning
@@ -147,7 +147,7 @@ def known_invocations(planning: Planning, run_key: str, principal: str, name: st
     by_attempt = find_invocations(planning.connection, run_key, principal, name)
     for attempt in planning.group.attempts.get((run_key, principal, name), ()):
         by_attempt[attempt.attempt] = attempt
-    calls = planning.run_facts(run_key).run_calls + planning.group.calls.get(run_key, 0)
+    calls = planning.run_names(run_key).run_calls + planning.group.calls.get(run_key, 0)
     return invocations_of(by_attempt, calls)
 
 
@@ -190,24 +190,24 @@ def _event(planning: Planning, run_key: str, owner: str, key: str) -> EventRecei
     staged: EventReceipt | None = planning.staged(run_key, "events", hashed)
     if staged is not None:
         return staged
-    if hashed not in planning.run_facts(run_key).events:
+    if hashed not in planning.run_names(run_key).events:
         return None
     return find_event(planning.connection, run_key, owner, key)
 
 
 def _has_cards(planning: Planning, run_key: str, keys: set[CardKey]) -> set[CardKey]:
-    facts = planning.run_facts(run_key)
+    names = planning.run_names(run_key)
     staged = planning.group.names.get((run_key, "cards"), {})
     arrays = [hashes for of, hashes in planning.group.arrays if of == run_key]
     return {
         key
         for key in keys
-        if (hashed := key.hash) in facts.cards or hashed in staged or any(np.isin(hashed, array) for array in arrays)
+        if (hashed := key.hash) in names.cards or hashed in staged or any(np.isin(hashed, array) for array in arrays)
     }
 
 
 def _check_new(planning: Planning, run_key: str, owner: str, cards: pa.Table, hashes: NDArray[np.uint64]) -> None:
-    known = planning.run_facts(run_key).cards.any_of(hashes)
+    known = planning.run_names(run_key).cards.any_of(hashes)
     staged = planning.group.names.get((run_key, "cards"), {})
     known |= np.isin(hashes, np.fromiter(staged, np.uint64, len(staged)))
     for of, array in planning.group.arrays:
@@ -221,7 +221,7 @@ def _has_handle(planning: Planning, run_key: str, handle: Artifact) -> bool:
     hashed = handle_hash(handle)
     if planning.staged(run_key, "handles", hashed) is not None:
         return True
-    if hashed not in planning.run_facts(run_key).handles:
+    if hashed not in planning.run_names(run_key).handles:
         return False
     return has_handle(planning.connection, run_key, handle)
 

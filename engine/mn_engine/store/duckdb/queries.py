@@ -19,7 +19,7 @@ from mn_engine.domain.events import EventReceipt
 from mn_engine.domain.merkle import Frontier
 from mn_engine.domain.runs import Removal, Run, RunState, Tombstone
 from mn_engine.store.columns import acl_text, card_of
-from mn_engine.store.duckdb.facts import Hashes, RunFacts, event_hash, handle_hash, sha_hash
+from mn_engine.store.duckdb.names import Hashes, RunNames, event_hash, handle_hash, sha_hash
 from mn_engine.store.duckdb.rows import rows, table
 from mn_engine.store.duckdb.schema import HEADS, INVOCATIONS
 from mn_engine.store.port import (
@@ -64,7 +64,7 @@ def find_head(cursor: duckdb.DuckDBPyConnection, run_key: str) -> Run:
     )
 
 
-def load_facts(cursor: duckdb.DuckDBPyConnection, run_key: str) -> RunFacts:
+def load_names(cursor: duckdb.DuckDBPyConnection, run_key: str) -> RunNames:
     """What the writer keeps of a run. Raises NotFound."""
     head = find_head(cursor, run_key)
     hashes = {
@@ -75,7 +75,7 @@ def load_facts(cursor: duckdb.DuckDBPyConnection, run_key: str) -> RunFacts:
             ("handles", "artifacts", "name_hash"),
         )
     }
-    return RunFacts(head=head, run_calls=count_calls(cursor, run_key), **hashes)
+    return RunNames(head=head, run_calls=count_calls(cursor, run_key), **hashes)
 
 
 def max_seq(cursor: duckdb.DuckDBPyConnection) -> int:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mn_contract.invocations import Attempt
 from mn_engine.domain.runs import Run
-from mn_engine.store.duckdb.facts import FactsCache, RunFacts
+from mn_engine.store.duckdb.names import NamesCache, RunNames
 from mn_engine.store.duckdb.rows import arrow
 from mn_engine.store.duckdb.schema import TABLES
 
@@ -103,40 +103,40 @@ class Staged:
         many = [_Table(table, arrow(TABLES[table], rows)) for table, rows in self.rows.items() if len(rows) > 1]
         return [*few, *many, *(_Table(table, rows) for table, rows in self.tables)]
 
-    def tell(self, facts: FactsCache) -> None:
-        """Brings the facts up to what has been committed."""
+    def tell(self, known: NamesCache) -> None:
+        """Brings the names up to what has been committed."""
         for run_key, head in self.heads.items():
-            if run_key in facts.runs:
-                facts.runs[run_key].head = head
+            if run_key in known.runs:
+                known.runs[run_key].head = head
         for (run_key, kind), names in self.names.items():
-            if run_key in facts.runs:
-                facts.runs[run_key].names(kind).add(names)
+            if run_key in known.runs:
+                known.runs[run_key].names(kind).add(names)
         for run_key, hashes in self.arrays:
-            if run_key in facts.runs:
-                facts.runs[run_key].cards.add_array(hashes)
+            if run_key in known.runs:
+                known.runs[run_key].cards.add_array(hashes)
         for run_key, calls in self.calls.items():
-            if run_key in facts.runs:
-                facts.runs[run_key].run_calls += calls
+            if run_key in known.runs:
+                known.runs[run_key].run_calls += calls
 
 
 @dataclass(frozen=True, slots=True)
 class Planning:
-    """What a plan may look at, and where it stages: the facts, the group so far, and its own rows."""
+    """What a plan may look at, and where it stages: the names, the group so far, and its own rows."""
 
     connection: duckdb.DuckDBPyConnection
-    facts: FactsCache
+    names: NamesCache
     group: Staged
     own: Staged
     next_seq: Callable[[], int]
     """Numbers that only grow, for rows of which the newest counts."""
 
-    def run_facts(self, run_key: str) -> RunFacts:
-        """The run's facts before this group. Raises NotFound."""
-        return self.facts.of(run_key)
+    def run_names(self, run_key: str) -> RunNames:
+        """The run's names before this group. Raises NotFound."""
+        return self.names.of(run_key)
 
     def head(self, run_key: str) -> Run:
         """The run's head after what the group has staged. Raises NotFound."""
-        return self.group.heads.get(run_key) or self.facts.of(run_key).head
+        return self.group.heads.get(run_key) or self.names.of(run_key).head
 
     def staged(self, run_key: str, kind: str, hashed: int) -> Any:
         """What the group has staged under a name; None where it has not."""

@@ -28,11 +28,11 @@ from mn_engine.store.columns import check_table
 from mn_engine.store.decide import check_deadline
 from mn_engine.store.duckdb import audit, compaction, plans, queries
 from mn_engine.store.duckdb.connection import LOG_BYTES_MAX, Database, RecordLost, translated
-from mn_engine.store.duckdb.facts import FactsCache
 from mn_engine.store.duckdb.fresh import check_new, forget_fresh, put_in_place, write_fresh
 from mn_engine.store.duckdb.heads import Heads
 from mn_engine.store.duckdb.latest import Latest
 from mn_engine.store.duckdb.migrations import migrate
+from mn_engine.store.duckdb.names import NamesCache
 from mn_engine.store.duckdb.schema import Settings
 from mn_engine.store.duckdb.staging import Planning, Staged
 from mn_engine.store.duckdb.writer import GROUP_MAX, Writer
@@ -99,10 +99,10 @@ class DuckDBStore:
         except BaseException:
             self._lock.take_back()
             raise
-        self._facts = FactsCache(lambda run_key: queries.load_facts(self._database.write, run_key))
+        self._names = NamesCache(lambda run_key: queries.load_names(self._database.write, run_key))
         self._writer = Writer(
             self._database,
-            self._facts,
+            self._names,
             last_seq=last_seq,
             group_max=group_max,
             room=self._check_room,
@@ -307,7 +307,7 @@ class DuckDBStore:
 
     def compact(self) -> int:
         def work() -> int:
-            self._facts.forget()
+            self._names.forget()
             try:
                 return compaction.compact(self._database, self._path, self._blobs, self._check_room)
             finally:

@@ -1,6 +1,6 @@
 """The one writer: concurrent writes share a transaction, and each is acknowledged after it is durable.
 
-A write is planned in memory, against the facts of its run and what earlier writes of the same group have staged; a plan
+A write is planned in memory, against the names of its run and what earlier writes of the same group have staged; a plan
 that raises stages nothing and fails alone. The staged rows of the whole group then go in as a few multi-row inserts
 and one commit. Where the database fails, it is opened again and asked whether the group is there: a commit can be
 durable and still fail, in the checkpoint behind it. A group that is not there is tried again one by one.
@@ -23,7 +23,7 @@ import pyarrow as pa
 from mn_contract.errors import ContextError, DependencyUnavailable, StorageFull
 from mn_engine.domain.failures import place_of
 from mn_engine.store.duckdb.connection import Database, translated
-from mn_engine.store.duckdb.facts import FactsCache
+from mn_engine.store.duckdb.names import NamesCache
 from mn_engine.store.duckdb.queries import max_seq
 from mn_engine.store.duckdb.staging import Plan, Planning, Staged
 
@@ -63,7 +63,7 @@ class Writer:
     def __init__(
         self,
         database: Database,
-        facts: FactsCache,
+        names: NamesCache,
         *,
         last_seq: int,
         group_max: int,
@@ -71,7 +71,7 @@ class Writer:
         committed: Callable[[Staged], None],
     ) -> None:
         self._database = database
-        self._facts = facts
+        self._names = names
         self._group_max = group_max
         self._room = room
         self._committed = committed
@@ -142,7 +142,7 @@ class Writer:
             except Exception as error:  # noqa: BLE001  (a fault of ours must reach its callers, not end the writer)
                 unsettled = sum(not job.result.done() for job in jobs)  # none where what followed the commit failed
                 _log.error("a fault left %d of %d writes unsettled: %s", unsettled, len(jobs), place_of(error))
-                self._facts.forget()
+                self._names.forget()
                 _fail(jobs, error)
 
     def _next(self) -> list[_Job]:
@@ -191,7 +191,7 @@ class Writer:
         assert job.plan is not None
         own = Staged()
         try:
-            result = job.plan(Planning(self._database.write, self._facts, group.staged, own, self._next_seq))
+            result = job.plan(Planning(self._database.write, self._names, group.staged, own, self._next_seq))
             if not own.empty:
                 self._room(group.staged.size + own.size, job.essential)
         except duckdb.Error:
@@ -215,7 +215,7 @@ class Writer:
 
     def _landed(self, before: int) -> bool:
         """Opens the database again and answers whether what was staged after `before` is durable all the same."""
-        self._facts.forget()
+        self._names.forget()
         try:
             self._database.reopen()
             landed = max_seq(self._database.write) > before
@@ -234,7 +234,7 @@ class Writer:
             _fail(jobs, told)
 
     def _acknowledge(self, group: _Group) -> None:
-        group.staged.tell(self._facts)
+        group.staged.tell(self._names)
         try:
             self._committed(group.staged)
         finally:

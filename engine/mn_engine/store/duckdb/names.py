@@ -63,7 +63,7 @@ class Hashes:
 
 
 @dataclass(slots=True)
-class RunFacts:
+class RunNames:
     """One run's head and names."""
 
     head: Run
@@ -82,23 +82,23 @@ class RunFacts:
 
 
 @dataclass(slots=True)
-class FactsCache:
-    """Facts by run, least recently used out first. Only the writer's thread uses it."""
+class NamesCache:
+    """Names by run, least recently used out first. Only the writer's thread uses it."""
 
-    load: Callable[[str], RunFacts]
-    runs: OrderedDict[str, RunFacts] = field(default_factory=OrderedDict)
+    load: Callable[[str], RunNames]
+    runs: OrderedDict[str, RunNames] = field(default_factory=OrderedDict)
 
-    def of(self, run_key: str) -> RunFacts:
-        """The run's facts, loaded where they are not at hand. Raises NotFound."""
-        facts = self.runs.get(run_key)
-        if facts is None:
-            facts = self.runs[run_key] = self.load(run_key)
+    def of(self, run_key: str) -> RunNames:
+        """The run's names, loaded where they are not at hand. Raises NotFound."""
+        found = self.runs.get(run_key)
+        if found is None:
+            found = self.runs[run_key] = self.load(run_key)
             self._shrink()
         self.runs.move_to_end(run_key)
-        return facts
+        return found
 
     def _shrink(self) -> None:
-        names = sum(len(facts) for facts in self.runs.values())
+        names = sum(len(one) for one in self.runs.values())
         while len(self.runs) > 1 and (len(self.runs) > RUNS_MAX or names > NAMES_MAX):
             _, dropped = self.runs.popitem(last=False)
             names -= len(dropped)

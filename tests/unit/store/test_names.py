@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 
 from mn_engine.domain.runs import Run
-from mn_engine.store.duckdb import facts as facts_module
-from mn_engine.store.duckdb.facts import FactsCache, Hashes, RunFacts
+from mn_engine.store.duckdb import names as names_module
+from mn_engine.store.duckdb.names import Hashes, NamesCache, RunNames
 
 NUMBERS = st.integers(0, 2**64 - 1)
 
@@ -31,7 +31,7 @@ def test_a_set_of_hashes_is_a_set(base: set[int], more: list[set[int]], asked: s
 
 
 def test_a_long_tail_is_folded_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(facts_module, "_TAIL_MAX", 10)
+    monkeypatch.setattr(names_module, "_TAIL_MAX", 10)
     held = Hashes(np.empty(0, np.uint64))
     for number in range(100):
         held.add([number])
@@ -40,23 +40,23 @@ def test_a_long_tail_is_folded_in(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(held) == 100
 
 
-def facts(count: int) -> RunFacts:
-    """Facts with so many names."""
+def named(count: int) -> RunNames:
+    """A run with so many names."""
     names = [Hashes(np.arange(number, dtype=np.uint64)) for number in (count, 0, 0)]
-    return RunFacts(
+    return RunNames(
         head=Run(job_id="j", run_id="r", opened_at=0), events=names[0], cards=names[1], handles=names[2], run_calls=0
     )
 
 
 def test_only_so_many_runs_are_kept_and_the_oldest_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(facts_module, "RUNS_MAX", 3)
+    monkeypatch.setattr(names_module, "RUNS_MAX", 3)
     loaded: list[str] = []
 
-    def load(key: str) -> RunFacts:
+    def load(key: str) -> RunNames:
         loaded.append(key)
-        return facts(1)
+        return named(1)
 
-    cache = FactsCache(load)
+    cache = NamesCache(load)
     for key in "abcad":
         cache.of(key)
     assert list(cache.runs) == ["c", "a", "d"]
@@ -64,8 +64,8 @@ def test_only_so_many_runs_are_kept_and_the_oldest_go_first(monkeypatch: pytest.
 
 
 def test_only_so_many_names_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(facts_module, "NAMES_MAX", 100)
-    cache = FactsCache(lambda key: facts(60))
+    monkeypatch.setattr(names_module, "NAMES_MAX", 100)
+    cache = NamesCache(lambda key: named(60))
     for key in "abc":
         cache.of(key)
         assert list(cache.runs) == [key], "one run is always kept"
