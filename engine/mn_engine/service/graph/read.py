@@ -183,8 +183,8 @@ def known_facts(engine: Engine, scope: Scope, call: Call, view: View, seen: Sequ
     """Cards that say facts, with when they hold and what says otherwise."""
     places = [view.place(one.stored.ordinal) for one in seen]
     against: dict[int, list[int]] = {place: [] for place in places}
-    for one, other in _contradictions(engine, scope, call, view, [view.facts.beside(place) for place in places]):
-        for here, there in ((one, other), (other, one)):
+    for pair in _contradictions(engine, scope, call, view, [view.facts.beside(place) for place in places]):
+        for here, there in (pair, pair[::-1]):
             if here in against:
                 against[here].append(there)
     known = []

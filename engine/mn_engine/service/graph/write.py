@@ -102,10 +102,6 @@ def upsert_fact(
     relations: tuple[tuple[str, str], ...] = ()
     if source_episode:
         sources, relations = _stated(engine, scope, call, view, source_episode, source_range)
-    if not key:
-        standing = _standing(engine, scope, call, view, fact, valid_from, valid_until, sources, confidence, now)
-        if standing is not None:
-            return Written(refs=(standing,), revision=run.revision, root=run.root, replayed=True)
     card = NewCard(
         kind=Kind.FACT,
         text=fact.statement,
@@ -117,6 +113,9 @@ def upsert_fact(
         relations=relations,
         fact=fact,
     )
+    standing = None if key else _standing(engine, scope, call, view, card, exactly=valid_from is not None)
+    if standing is not None:
+        return Written(refs=(standing,), revision=run.revision, root=run.root, replayed=True)
     named = note_key(key) if key else f"fact-{digest([card.as_json(), now, run.revision])[:_DIGITS]}"
     return _written(engine, scope, call, NewEvent(key=named, cards=(card,)))
 
@@ -159,27 +158,19 @@ def _stated(
     return (cited,), ((STATED_IN, episode),)
 
 
-def _standing(
-    engine: Engine,
-    scope: Scope,
-    call: Call,
-    view: View,
-    fact: Fact,
-    valid_from: int | None,
-    valid_until: int | None,
-    sources: tuple[NewRange, ...],
-    confidence: float | None,
-    now: int,
-) -> str | None:
-    """The reader's own fact that says the very same and holds: since then, or now where no time was given."""
+def _standing(engine: Engine, scope: Scope, call: Call, view: View, asked: NewCard, *, exactly: bool) -> str | None:
+    """The reader's own fact that says the very same and holds when `asked` begins; with `exactly`, since then."""
+    assert asked.fact is not None
+    assert asked.valid_from is not None
+    at, fact = asked.valid_from, asked.fact
     holding = [place for place in view.facts.said(fact.place_hash) if view.facts.triple(place) == fact.triple_hash]
     stored = load(engine, scope, call, view, [view.ordinal(place) for place in holding])
+    spans = [source.span for source in asked.sources]
     for place, one in zip(holding, stored, strict=True):
         card = one.card
-        at = now if valid_from is None else valid_from
         held = any(since <= at < until for since, until in view.facts.spans(place))
-        again = card.fact == fact and card.valid_until == valid_until and valid_from in (None, card.valid_from)
-        cited = not sources or [source.span for source in card.sources] == [source.span for source in sources]
-        if held and again and cited and confidence in (None, card.confidence) and card.owner == scope.principal:
+        again = card.fact == fact and card.valid_until == asked.valid_until and (not exactly or card.valid_from == at)
+        cited = not spans or [source.span for source in card.sources] == spans
+        if held and again and cited and asked.confidence in (None, card.confidence) and card.owner == scope.principal:
             return view.ref(place)
     return None
