@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import ge
 from typing import Any, Final
 
@@ -33,13 +33,8 @@ _HAPPENING: Final = frozenset({"recency", "decisions", "open_loops"})
 def fold(seen: Sequence[Seen], *, apart: frozenset[int] = frozenset()) -> dict[int, int]:
     """Place -> the place that speaks for it, which itself is in none. Memories at places `apart` fold into nothing and
     speak for nothing."""
-    alike: dict[tuple[Any, ...], list[int]] = {}
-    for place, one in enumerate(seen):
-        said = None if place in apart else _said(one)
-        if said is not None:
-            alike.setdefault(said, []).append(place)
     into: dict[int, int] = {}
-    for places in alike.values():
+    for places in _alike(seen, apart):
         standing = {place: _standing(seen[place].stored.card) for place in places}
         speakers: list[int] = []
         for place in sorted(places, key=standing.__getitem__, reverse=True):  # whoever could speak for another is first
@@ -52,6 +47,21 @@ def fold(seen: Sequence[Seen], *, apart: frozenset[int] = frozenset()) -> dict[i
     return into
 
 
+def _alike(seen: Sequence[Seen], apart: frozenset[int]) -> Iterator[list[int]]:
+    """Places of memories that say the same; looked at to the letter where their words are the same in lower case."""
+    about: dict[tuple[Any, ...], list[int]] = {}
+    for place, one in enumerate(seen):
+        said = None if place in apart else _said(one)
+        if said is not None:
+            about.setdefault(said, []).append(place)
+    for places in about.values():
+        if len(places) > 1:
+            alike: dict[tuple[str, ...], list[int]] = {}
+            for place in places:
+                alike.setdefault(tuple(_pieces(seen[place].stored.card.text)), []).append(place)
+            yield from alike.values()
+
+
 def _standing(card: Card) -> tuple[float, ...]:
     """What whoever speaks for a memory has at least as much of: trust, as it is reckoned and as it is shown (-1: nobody
     said), and time."""
@@ -60,7 +70,7 @@ def _standing(card: Card) -> tuple[float, ...]:
 
 
 def _said(seen: Seen) -> tuple[Any, ...] | None:
-    """What must be equal in memories that are folded; None where one must not be folded."""
+    """What must be equal in memories that are folded, their text roughly; None where one must not be folded."""
     card = seen.stored.card
     if seen.conflicts or card.kind in _KEPT or card.derived:
         return None
@@ -76,14 +86,19 @@ def _said(seen: Seen) -> tuple[Any, ...] | None:
         card.valid_from,
         card.valid_until,
         card.occurred_at if LAYERS[card.kind][0] in _HAPPENING else None,
-        tuple(_pieces(card.text)),
+        tuple([word for word in _normal(card.text).lower().split() if word not in _SAYS_NOTHING]),
     )
 
 
 def _pieces(text: str) -> list[str]:
     """The pieces of a text that say something."""
-    pieces = _PIECE.findall(unicodedata.normalize("NFC", text).strip().removesuffix("."))
+    pieces = _PIECE.findall(_normal(text))
     return [piece for piece in map(_lowered, pieces) if piece not in _SAYS_NOTHING]
+
+
+def _normal(text: str) -> str:
+    """A text without what stands around it, and its full stop."""
+    return unicodedata.normalize("NFC", text).strip().removesuffix(".")
 
 
 def _lowered(piece: str) -> str:
