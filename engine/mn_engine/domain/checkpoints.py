@@ -21,7 +21,6 @@ from mn_engine.domain.bundles import Proved, read_bundle
 from mn_engine.domain.signed_notes import SigningKey, VerifierKey, base64_bytes, verified_text
 
 _PREFIX: Final = "membrane"
-_HASH_BYTES: Final = 32
 _SIZE_MAX: Final = (1 << 63) - 1
 
 
@@ -70,7 +69,7 @@ class Checkpoint:
             job_id=job_id,
             run_id=run_id,
             size=_number(size, "size"),
-            tree=_hash(tree),
+            tree=base64_bytes(tree, "tree").hex(),
             revision=_number(_extension(revision, "revision"), "revision"),
             root=_extension(root, "root"),
         )
@@ -111,13 +110,6 @@ def _number(text: str, field: str) -> int:
     if not digits or str(int(text)) != text:
         raise InvalidInput(f"{field} is no whole number in decimal digits, without zeros before it", field=field)
     return int(text)
-
-
-def _hash(text: str) -> str:
-    tree = base64_bytes(text, "tree")
-    if len(tree) != _HASH_BYTES:
-        raise InvalidInput(f"the root of the tree is of {_HASH_BYTES} bytes", field="tree")
-    return tree.hex()
 
 
 def _extension(line: str, name: str) -> str:

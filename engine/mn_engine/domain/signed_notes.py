@@ -186,8 +186,8 @@ def _parted(note: bytes) -> tuple[str, list[str]]:
 def _signatures(lines: list[str]) -> Iterator[tuple[str, bytes, bytes]]:
     """(key name, key id, signature) of each line. Raises InvalidInput."""
     for line in lines:
-        name, space, data = line.removeprefix(_DASH).partition(" ")
-        if not line.startswith(_DASH) or not space:
+        name, _, data = line.removeprefix(_DASH).partition(" ")
+        if not line.startswith(_DASH):
             raise InvalidInput("a signature's line is an em dash, the key's name and base64", field="signature")
         signature = base64_bytes(data, "signature")
         if len(signature) <= _ID_BYTES:

@@ -394,6 +394,19 @@ def test_an_earlier_revisions_root_is_signed_as_it_was_then(facts: Facts) -> Non
     assert refused.value.field == "revision"
 
 
+def test_a_revision_that_comes_while_one_asks_is_not_there_yet(
+    facts: Facts, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The head is read once, and nothing after it is told."""
+    facts.upsert("Ada", "counts", "1", valid_from=year(1))
+    head = engine.store.run(run_key("job", "run"))
+    facts.upsert("Ada", "counts", "2", valid_from=year(2))
+    monkeypatch.setattr(engine.store, "run", lambda _: head)
+    with pytest.raises(InvalidInput):
+        facts.signed_root(revision=2)
+    assert facts.signed_root()["revision"] == 1
+
+
 def test_what_was_stored_between_two_revisions_belongs_to_the_earlier_one(faces: Faces) -> None:
     """An artifact is a leaf and makes no revision: of one revision's roots the last one is signed."""
     transport = faces.of()

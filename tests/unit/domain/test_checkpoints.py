@@ -117,6 +117,7 @@ def test_a_text_that_is_read_is_the_one_that_would_be_written(checkpoint: Checkp
         (2, "CgoKCgoKCgoKCgoKCgoKCgoKCgoKCgoKCgoKCgoKCgp=", "tree"),
         (2, "0a" * 32, "tree"),
         (3, "revision", "revision"),
+        (3, "7", "revision"),
         (3, "revision 07", "revision"),
         (3, "Revision 7", "revision"),
         (3, f"revision {REVISION_MAX + 1}", "revision"),
@@ -124,6 +125,7 @@ def test_a_text_that_is_read_is_the_one_that_would_be_written(checkpoint: Checkp
         (4, f"root {'BC' * 32}", "root"),
         (4, f"root  {'bc' * 32}", "root"),
         (4, "root bc", "root"),
+        (4, "bc" * 32, "root"),
     ],
 )
 def test_a_line_of_another_form_is_refused_by_its_name(line: int, wrong: str, field: str) -> None:
