@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mn_contract.addresses import Address
 from mn_contract.errors import DependencyUnavailable, RunClosed
-from mn_engine.config import profiles, selector
+from mn_engine.config import profiles, read_signing_key, selector
 from mn_engine.domain.deadlines import Remaining, endless
 from mn_engine.domain.scope import Scope
+from mn_engine.domain.signed_notes import SigningKey
 from mn_engine.embedding import wordllama
 from mn_engine.faces.asking import ToolCalls
 from mn_engine.faces.embedded import EmbeddedFace
@@ -36,7 +37,12 @@ RECORD_NAME: Final = "record.duckdb"
 """An embedded session's record, in its root."""
 
 
-def engine_over(store: Store, consultant: Consultant | None = None, profiles: tuple[ModelProfile, ...] = ()) -> Engine:
+def engine_over(
+    store: Store,
+    consultant: Consultant | None = None,
+    profiles: tuple[ModelProfile, ...] = (),
+    signing_key: SigningKey | None = None,
+) -> Engine:
     """An engine over an open store, by this machine's clock. `profiles` come before the built-in ones."""
     watchers = Watchers()
     store.listen(watchers.on_commit)
@@ -48,14 +54,15 @@ def engine_over(store: Store, consultant: Consultant | None = None, profiles: tu
         embedder=wordllama.load,
         consultant=consultant,
         profiles=profiles,
+        signing_key=signing_key,
     )
 
 
-def open_engine(record: Path) -> Engine:
-    """An engine over the DuckDB record at `record`, configured by the environment. Raises RecordInUse,
-    DependencyUnavailable, InvalidInput."""
-    consultant, added = selector(), profiles()
-    return engine_over(DuckDBStore(record), consultant, added)
+def open_engine(record: Path, key: SigningKey | None = None) -> Engine:
+    """An engine over the DuckDB record at `record`, configured by the environment, which names a signing key where
+    none is given. Raises RecordInUse, DependencyUnavailable, InvalidInput."""
+    consultant, added, signing = selector(), profiles(), key or read_signing_key()
+    return engine_over(DuckDBStore(record), consultant, added, signing)
 
 
 def http_server(address: Address, gate: Gate) -> HttpServer:

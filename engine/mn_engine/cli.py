@@ -6,12 +6,17 @@ by the engine (the error says why and what to do), 2 wrong usage.
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import BinaryIO, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 import click
 
 from mn_contract.errors import ContextError, InvalidInput
+
+if TYPE_CHECKING:
+    from mn_engine.domain.bundles import Proved
 
 _GRACE_SECONDS = 30.0
 _LOG_LEVEL = click.option(
@@ -32,9 +37,17 @@ def main() -> None:
 @click.option("--address", metavar="HOST:PORT", help="Where to listen [MN_CONTEXT_ADDR, 127.0.0.1:50052].")
 @click.option("--store", metavar="PATH", help="The record [MN_CONTEXT_STORE, ~/.local/share/membrane/record.duckdb].")
 @click.option("--http", metavar="HOST:PORT", help="Where to serve HTTP and MCP beside it [MN_CONTEXT_HTTP, nowhere].")
+@click.option("--signing-key", metavar="FILE", help="What signs roots; see keygen [MN_CONTEXT_SIGNING_KEY_FILE, none].")
 @click.option("--allow-plaintext", is_flag=True, help="Allow tokens in plain text on an address that is not loopback.")
 @_LOG_LEVEL
-def serve(address: str | None, store: str | None, http: str | None, allow_plaintext: bool, log_level: str) -> None:
+def serve(
+    address: str | None,
+    store: str | None,
+    http: str | None,
+    signing_key: str | None,
+    allow_plaintext: bool,
+    log_level: str,
+) -> None:
     """Serve a record, until SIGINT, SIGTERM or SIGHUP.
 
     Over gRPC, and with --http over HTTP and MCP beside it. Any of the three signals lets the calls under way finish
@@ -46,7 +59,9 @@ def serve(address: str | None, store: str | None, http: str | None, allow_plaint
     log_to_stderr(log_level)
     try:
         serve_until_signalled(
-            serve_config(address=address, http=http, store=store, allow_plaintext=allow_plaintext),
+            serve_config(
+                address=address, http=http, store=store, signing_key=signing_key, allow_plaintext=allow_plaintext
+            ),
             grace_seconds=_GRACE_SECONDS,
         )
     except ContextError as error:
@@ -97,13 +112,63 @@ def verify_bundle(file: BinaryIO, root: str) -> None:
         proved = read_bundle(file.read(), expected_root=root)
     except ContextError as error:
         _refuse(error)
-    for card in proved.cards:
-        click.echo(f"{card.owner}:{card.id}  {' '.join(card.text.split())[:80]}")
+    _tell_cards(proved)
     known = "the root that was given" if root else "compare it with one that you have kept"
     click.echo(
         f"OK: {len(proved.cards)} records of job {proved.job_id}, run {proved.run_id}, revision {proved.revision}"
     )
     click.echo(f"root {proved.root} ({known})")
+
+
+@main.command()
+@click.argument("name")
+@click.argument("file", type=click.Path(path_type=Path))
+def keygen(name: str, file: Path) -> None:
+    """Make a key that signs the roots of runs.
+
+    NAME says whose it is, best as an address without https://, such as example.com/membrane. FILE gets the signing key,
+    for its owner's eyes (mode 600), and must not be there yet. Prints the verifier key, which verify-root takes: hand
+    it to those who check.
+    """
+    import secrets
+
+    from mn_engine.domain.signed_notes import KEY_BYTES, SigningKey
+
+    try:
+        key = SigningKey(name, secrets.token_bytes(KEY_BYTES))
+        _write_secret(file, f"{key.text}\n")
+    except ContextError as error:
+        _refuse(error)
+    click.echo(key.verifier.text)
+
+
+@main.command("verify-root")
+@click.argument("file", type=click.File("rb"))
+@click.option("--key", metavar="VKEY", required=True, help="The verifier key that keygen printed: NAME+ID+BASE64.")
+@click.option("--bundle", type=click.File("rb"), help="A citation bundle that must be of this root.")
+def verify_root(file: BinaryIO, key: str, bundle: BinaryIO | None) -> None:
+    """Check a signed root, without a record.
+
+    FILE is the note that memory_export_root answers; - reads stdin. Tells which run's root it is and, with --bundle,
+    what the bundle proves.
+    """
+    from mn_engine.domain.checkpoints import proved_under, verified_checkpoint
+    from mn_engine.domain.signed_notes import NOTE_BYTES_MAX, VerifierKey
+
+    try:
+        verifier = VerifierKey.of(key)
+        checkpoint = verified_checkpoint(file.read(NOTE_BYTES_MAX + 1), verifier)
+        proved = None if bundle is None else proved_under(checkpoint, bundle.read())
+    except ContextError as error:
+        _refuse(error)
+    if proved is not None:
+        _tell_cards(proved)
+        click.echo(f"OK: {len(proved.cards)} records under this root")
+    click.echo(
+        f"OK: {verifier.name} signed job {checkpoint.job_id}, run {checkpoint.run_id}, revision {checkpoint.revision}, "
+        f"{checkpoint.size} leaves"
+    )
+    click.echo(f"root {checkpoint.root}")
 
 
 @main.command()
@@ -151,6 +216,24 @@ def explain(arguments: tuple[str, ...]) -> NoReturn:
 def cmp_demo(arguments: tuple[str, ...]) -> NoReturn:
     """Show packs, deltas and queries on a record of the demo's own."""
     _hand_over("mn_sdk.cmp_demo", arguments)
+
+
+def _tell_cards(proved: Proved) -> None:
+    for card in proved.cards:
+        click.echo(f"{card.owner}:{card.id}  {' '.join(card.text.split())[:80]}")
+
+
+def _write_secret(path: Path, text: str) -> None:
+    """A new file for its owner's eyes. Raises InvalidInput where one is there already or none can be written."""
+    try:
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise InvalidInput(
+            f"{path} is there already; name a file that is not, or move it away", field="FILE"
+        ) from error
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be written: {error.strerror}", field="FILE") from error
 
 
 def _hand_over(module: str, arguments: tuple[str, ...]) -> NoReturn:

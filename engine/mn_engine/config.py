@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import os
 import re
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from mn_contract.errors import InvalidInput
 from mn_contract.limits import CARD_LIST_MAX, PROFILES_MAX, ROLES_MAX
 from mn_contract.names import check_id, check_sha256, read_names
 from mn_engine.domain.scope import Scope
+from mn_engine.domain.signed_notes import SigningKey
 from mn_engine.faces.gate import BoundToken, Gate
 from mn_engine.select.cmp.profiles import GENERIC, ModelProfile, Weights
 from mn_engine.service.selector import Consultant
@@ -30,13 +32,14 @@ _JOBS_MAX: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeConfig:
-    """What `serve` needs. `http` None serves gRPC alone."""
+    """What `serve` needs. `http` None serves gRPC alone, `signing_key` None signs no roots."""
 
     address: Address
     http: Address | None
     record: Path
     gate: Gate
     allow_plaintext: bool
+    signing_key: SigningKey | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +58,7 @@ def serve_config(
     address: str | None = None,
     http: str | None = None,
     store: str | None = None,
+    signing_key: str | None = None,
     allow_plaintext: bool = False,
 ) -> ServeConfig:
     """The server's configuration: arguments first, then the environment, then defaults. Raises InvalidInput."""
@@ -69,6 +73,7 @@ def serve_config(
         record=record_path(env, store=store),
         gate=gate,
         allow_plaintext=allow_plaintext,
+        signing_key=read_signing_key(env, named=signing_key),
     )
 
 
@@ -122,6 +127,29 @@ def record_path(environment: Mapping[str, str] | None = None, *, store: str | No
     if path.is_dir():
         raise InvalidInput(f"{field}: {named} is a folder; name a file in it", field=field)
     return path
+
+
+def read_signing_key(environment: Mapping[str, str] | None = None, *, named: str | None = None) -> SigningKey | None:
+    """The key that signs roots, from the file that the argument or MN_CONTEXT_SIGNING_KEY_FILE names; None where
+    neither does. Raises InvalidInput, also where everybody may read the file."""
+    env = os.environ if environment is None else environment
+    path, field = _named(env, named, "--signing-key", "MN_CONTEXT_SIGNING_KEY_FILE")
+    if not path:
+        return None
+    try:
+        with Path(path).expanduser().open(encoding="utf-8") as file:
+            exposed = os.fstat(file.fileno()).st_mode & stat.S_IROTH
+            text = file.read(_FILE_BYTES_MAX)
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"{field}: {path} cannot be read: {type(error).__name__}", field=field) from error
+    if exposed:
+        raise InvalidInput(f"{field}: everybody may read {path}; chmod 600 it, or make a new key", field=field)
+    try:
+        return SigningKey.of(text.removesuffix("\n"))
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"{field}: {path}: {error.message}; mn-context-engine keygen makes one", field=field
+        ) from error
 
 
 def selector(environment: Mapping[str, str] | None = None) -> Consultant | None:

@@ -31,7 +31,7 @@ def serve_until_signalled(config: ServeConfig, *, grace_seconds: float) -> None:
             if http is not None:
                 http.start()
                 _log.info("listening for HTTP on %d", http.port)
-            engine = open_engine(config.record)
+            engine = open_engine(config.record, config.signing_key)
             grpc.serve(engine)
             if http is not None:
                 http.serve(engine)

@@ -112,6 +112,11 @@ class Facts:
         """Facts with what they cite and proof of it; `mn-context-engine verify-bundle` checks it."""
         return self._document("ExportBundle", refs=list(refs))
 
+    def signed_root(self, *, revision: int | None = None) -> dict[str, Any]:
+        """The run's root, or that of an earlier revision, under the engine's signature: {note, revision, size, root}.
+        Keep `note`: `mn-context-engine verify-root` checks it."""
+        return self._document("ExportRoot", revision=revision)
+
     def _document(self, operation: str, **arguments: Any) -> dict[str, Any]:
         answer: dict[str, Any] = json.loads(asked_document(self._ask, operation, arguments))
         return answer

@@ -14,9 +14,11 @@ from typing import NoReturn
 import grpc
 import httpx
 import pytest
+from click.testing import CliRunner
 
 from mn.context.working.v1 import run_pb2, working_memory_pb2_grpc
 from mn_contract.smp import ENVELOPE_SCHEMA
+from mn_engine.cli import main
 from mn_sdk.scope import SessionScope
 
 HEADERS = SessionScope(job_id="job", run_id="run", principal="alice").headers()
@@ -71,6 +73,20 @@ class Process:
     def stop(self) -> tuple[int, str]:
         self.signal(signal.SIGTERM)
         return self.ended()
+
+
+def test_a_server_signs_roots_with_the_key_that_it_is_given(tmp_path: Path) -> None:
+    key, note = tmp_path / "root.key", tmp_path / "root.note"
+    vkey = CliRunner().invoke(main, ["keygen", "example.com/membrane", str(key)]).output.strip()
+    process = Process(tmp_path, "--http", "127.0.0.1:0", "--log-level", "debug", "--signing-key", str(key))
+    process.open_run()
+    with process.client() as client:
+        answer = client.post("/v1/tools/call", json={"name": "memory_export_root", "arguments": {}})
+    assert answer.status_code == 200, answer.text
+    note.write_text(answer.json()["note"], encoding="utf-8")
+    assert CliRunner().invoke(main, ["verify-root", str(note), "--key", vkey]).exit_code == 0
+    _, log = process.stop()
+    assert key.read_text().rpartition("+")[2].strip() not in log
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

@@ -28,11 +28,14 @@ _KEYS: Final = ("format", "job_id", "run_id", "revision", "root", "previous_root
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proved:
-    """What a bundle proves: the cards, in its order, of a run whose root is `root` at `revision`."""
+    """What a bundle proves: the cards, in its order, of a run whose root is `root` at `revision`, chained over the
+    root `tree` of `size` leaves."""
 
     job_id: str
     run_id: str
     revision: int
+    size: int
+    tree: str
     root: str
     cards: tuple[Card, ...]
 
@@ -80,6 +83,8 @@ def verify_bundle(document: Any, *, expected_root: str = "") -> Proved:
         job_id=_text(bundle, "job_id"),
         run_id=_text(bundle, "run_id"),
         revision=bundle["revision"],
+        size=size,
+        tree=tree,
         root=root,
         cards=cards,
     )

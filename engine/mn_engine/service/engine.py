@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mn_contract.errors import ContextBudgetExceeded
 from mn_engine.domain.deadlines import Remaining, endless
+from mn_engine.domain.signed_notes import SigningKey
 from mn_engine.recall.embedder import Embedder, NoEmbedder
 from mn_engine.select.cmp.profiles import ModelProfile
 from mn_engine.service.indexes import Indexes
@@ -32,6 +33,8 @@ class Engine:
     """Whom to ask for the order of optional candidates; None unless it is configured."""
     profiles: tuple[ModelProfile, ...] = ()
     """Model profiles that were added to the built-in ones."""
+    signing_key: SigningKey | None = None
+    """What signs a run's root; None unless it is configured."""
 
     def close(self) -> None:
         """Ends watches, waits for commits under way and lets go of the record. Idempotent."""

@@ -93,5 +93,6 @@ OPERATIONS: Final[Mapping[str, Operation]] = MappingProxyType(
         "ListContradictions": Operation(run=read.list_contradictions, service=MEMORY),
         "ProposeFacts": Operation(run=read.propose_facts, service=MEMORY),
         "ExportBundle": Operation(run=bundle.export_bundle, service=MEMORY),
+        "ExportRoot": Operation(run=bundle.export_root, service=MEMORY),
     }
 )

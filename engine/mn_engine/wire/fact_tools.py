@@ -24,6 +24,8 @@ from mn_engine.domain.times import format_rfc3339, parse_rfc3339
 from mn_engine.wire.tools import REF_BYTES_MAX, Arguments, Tool, answers, micros, share, text, texts, time
 
 _SHA256_DIGITS: Final = 64
+_UINT32_MAX: Final = (1 << 32) - 1
+"""What the message's field holds."""
 
 
 def _decode_episode(arguments: Arguments) -> Arguments:
@@ -161,6 +163,16 @@ def _encode_proposed(found: Any, _: Scope) -> Any:
             }
             for one in found
         ]
+    }
+
+
+def _encode_root(signed: Any, _: Scope) -> Any:
+    checkpoint = signed.checkpoint
+    return {
+        "note": signed.note,
+        "revision": checkpoint.revision,
+        "size": checkpoint.size,
+        "root": checkpoint.root,
     }
 
 
@@ -376,5 +388,22 @@ FACT_TOOLS: Final = (
                 **dict.fromkeys(("records", "sources"), _LIST),
             }
         ),
+    ),
+    Tool(
+        name="memory_export_root",
+        operation="ExportRoot",
+        title="Export the signed root",
+        description="The run's root as a note under this engine's signature (C2SP signed-note and tlog-checkpoint), to "
+        "keep elsewhere and hold the record to. `mn-context-engine verify-root` checks it, alone or with a bundle.",
+        properties={
+            "revision": {
+                **_WHOLE,
+                "maximum": _UINT32_MAX,
+                "description": "Of an earlier revision; the newest by default.",
+            }
+        },
+        decode=lambda arguments: {"revision": arguments.get("revision")},
+        encode=_encode_root,
+        answers=answers({"note": _STRING, "revision": _WHOLE, "size": _WHOLE, "root": _STRING}),
     ),
 )

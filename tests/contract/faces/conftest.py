@@ -11,6 +11,7 @@ import pytest
 
 from mn_contract.addresses import read_replicas
 from mn_engine.bootstrap import engine_over
+from mn_engine.domain.signed_notes import SigningKey
 from mn_engine.faces.embedded import EmbeddedFace
 from mn_engine.faces.gate import Gate
 from mn_engine.faces.grpc import GrpcServer
@@ -26,6 +27,9 @@ STORES: dict[str, Callable[[Path], Store]] = {
     "memory": lambda folder: MemoryStore(),
     "duckdb": lambda folder: DuckDBStore(folder / "record.duckdb"),
 }
+
+
+SIGNING_KEY = SigningKey("example.com/membrane", bytes(range(32)))
 
 
 class Embedded:
@@ -63,7 +67,7 @@ def face(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(params=STORES)
 def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    engine = engine_over(STORES[request.param](tmp_path))
+    engine = engine_over(STORES[request.param](tmp_path), signing_key=SIGNING_KEY)
     yield engine
     engine.close()
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import base64
 import copy
+import dataclasses
+import hashlib
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,14 +20,20 @@ from mn.context.working.v1 import card_pb2
 from mn_contract.errors import InvalidInput, NotFound, PermissionDenied, SourceMismatch
 from mn_engine.bootstrap import engine_over
 from mn_engine.cli import main
+from mn_engine.config import read_signing_key
 from mn_engine.domain.bundles import verify_bundle
+from mn_engine.domain.checkpoints import proved_under, verified_checkpoint
 from mn_engine.domain.facts import FOREVER, Said, heads, holders, timeline
+from mn_engine.domain.runs import EMPTY_ROOT
+from mn_engine.domain.scope import run_key
+from mn_engine.domain.signed_notes import SigningKey
 from mn_engine.domain.times import format_rfc3339
+from mn_engine.service.engine import Engine
 from mn_engine.store.memory import MemoryStore
 from mn_sdk.facts import Facts
 from mn_sdk.scope import SessionScope
-from tests.contract.faces.conftest import Embedded, Faces
-from tests.contract.faces.messages import acl, compiled, observe, opened, refs
+from tests.contract.faces.conftest import SIGNING_KEY, Embedded, Faces
+from tests.contract.faces.messages import acl, compiled, observe, opened, put, refs
 
 YEAR = 365 * 24 * 3600 * 1_000_000
 
@@ -346,6 +355,171 @@ def test_the_command_checks_a_bundle_and_says_what_it_proves(bundle: dict[str, A
     assert "SOURCE_MISMATCH" in ran.output
     file.write_text("{")
     assert CliRunner().invoke(main, ["verify-bundle", str(file)]).exit_code == 2
+
+
+# Signed roots.
+
+
+def _verify_root(tmp_path: Path, note: str, *options: str, key: str = SIGNING_KEY.verifier.text) -> Result:
+    file = tmp_path / "root.note"
+    file.write_text(note, encoding="utf-8")
+    return CliRunner().invoke(main, ["verify-root", str(file), "--key", key, *options])
+
+
+def test_a_signed_root_is_the_runs_and_anybody_can_check_it(facts: Facts) -> None:
+    written = facts.upsert("Ada", "lives_in", "Paris", valid_from=year(1))
+    told, verified = facts.signed_root(), facts.verify()
+    checkpoint = verified_checkpoint(told["note"].encode(), SIGNING_KEY.verifier)
+    assert told["root"] == checkpoint.root == written["root"] == verified["root"]
+    assert told["revision"] == checkpoint.revision == 1
+    assert told["size"] == checkpoint.size == verified["leaves"]
+    assert (checkpoint.job_id, checkpoint.run_id) == ("job", "run")
+    assert told["note"].startswith("membrane/job/run\n")
+
+
+def test_the_root_of_a_run_without_a_record_is_signed_too(facts: Facts) -> None:
+    checkpoint = verified_checkpoint(facts.signed_root()["note"].encode(), SIGNING_KEY.verifier)
+    assert (checkpoint.size, checkpoint.revision, checkpoint.root) == (0, 0, EMPTY_ROOT)
+    assert checkpoint.tree == hashlib.sha256().hexdigest()
+
+
+def test_an_earlier_revisions_root_is_signed_as_it_was_then(facts: Facts) -> None:
+    signed = [facts.signed_root()]
+    for number in range(1, 8):
+        facts.upsert("Ada", "counts", str(number), valid_from=year(number))
+        signed.append(facts.signed_root())
+    assert [facts.signed_root(revision=number) for number in range(8)] == signed
+    with pytest.raises(InvalidInput) as refused:
+        facts.signed_root(revision=8)
+    assert refused.value.field == "revision"
+
+
+def test_a_revision_that_comes_while_one_asks_is_not_there_yet(
+    facts: Facts, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The head is read once, and nothing after it is told."""
+    facts.upsert("Ada", "counts", "1", valid_from=year(1))
+    head = engine.store.run(run_key("job", "run"))
+    facts.upsert("Ada", "counts", "2", valid_from=year(2))
+    monkeypatch.setattr(engine.store, "run", lambda _: head)
+    with pytest.raises(InvalidInput):
+        facts.signed_root(revision=2)
+    assert facts.signed_root()["revision"] == 1
+
+
+def test_what_was_stored_between_two_revisions_belongs_to_the_earlier_one(faces: Faces) -> None:
+    """An artifact is a leaf and makes no revision: of one revision's roots the last one is signed."""
+    transport = faces.of()
+    opened(transport)
+    facts = Facts(transport.call)
+    facts.upsert("a", "b", "c", valid_from=year(1))
+    before = facts.signed_root()
+    put(transport, b"a file")
+    between = facts.signed_root()
+    facts.upsert("a", "b", "d", valid_from=year(2))
+    assert (between["revision"], between["size"]) == (1, before["size"] + 1)
+    assert facts.signed_root(revision=1) == between
+
+
+def test_a_record_that_was_changed_signs_no_earlier_root(
+    facts: Facts, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leaves up to the root that is asked for are looked at, those from there to the newest, and the chain."""
+    for number in range(4):
+        facts.upsert("Ada", "counts", str(number), valid_from=year(number))
+    size = facts.signed_root(revision=2)["size"]
+    leaves, roots = engine.store.leaf_hashes(run_key("job", "run")), engine.store.roots(run_key("job", "run"))
+    for at in (0, size, len(leaves) - 1):
+        changed = [*leaves[:at], bytes(32), *leaves[at + 1 :]]
+        with monkeypatch.context() as patched:
+            patched.setattr(engine.store, "leaf_hashes", lambda _, hashes=changed: hashes)
+            with pytest.raises(SourceMismatch):
+                facts.signed_root(revision=2)
+    other = [dataclasses.replace(at, root="0" * 64) if at.revision == 2 else at for at in roots]
+    monkeypatch.setattr(engine.store, "roots", lambda _: other)
+    with pytest.raises(SourceMismatch):
+        facts.signed_root(revision=2)
+
+
+def test_the_command_checks_a_signed_root_and_a_bundle_under_it(
+    facts: Facts, bundle: dict[str, Any], tmp_path: Path
+) -> None:
+    signed = facts.signed_root()
+    file = tmp_path / "bundle.json"
+    file.write_text(json.dumps(bundle))
+    ran = _verify_root(tmp_path, signed["note"])
+    assert ran.exit_code == 0, ran.output
+    assert "example.com/membrane signed job job, run run, revision" in ran.output
+    assert signed["root"] in ran.output
+    ran = _verify_root(tmp_path, signed["note"], "--bundle", str(file))
+    assert ran.exit_code == 0, ran.output
+    assert "Ada lives_in Paris" in ran.output
+    facts.upsert("Ada", "counts", "more", valid_from=year(99))
+    ran = _verify_root(tmp_path, facts.signed_root()["note"], "--bundle", str(file))
+    assert (ran.exit_code, "bundle's root is not the signed one" in ran.output) == (1, True), ran.output
+    again = facts.signed_root(revision=bundle["revision"])
+    assert again == signed
+    file.write_text(json.dumps(bundle).replace("1815", "1816"))
+    ran = _verify_root(tmp_path, signed["note"], "--bundle", str(file))
+    assert (ran.exit_code, "SOURCE_MISMATCH" in ran.output) == (1, True)
+    file.write_text("{")
+    assert _verify_root(tmp_path, signed["note"], "--bundle", str(file)).exit_code == 2
+
+
+@pytest.mark.parametrize("name", ["size", "tree", "revision", "job_id", "run_id"])
+def test_a_bundle_under_another_checkpoint_is_refused_by_the_part_that_differs(
+    name: str, facts: Facts, bundle: dict[str, Any]
+) -> None:
+    """Also where the root is the same: what a signer puts beside it must be what the root is of."""
+    signed = verified_checkpoint(facts.signed_root()["note"].encode(), SIGNING_KEY.verifier)
+    other = "0" * 64 if name == "tree" else "other" if name.endswith("_id") else 1
+    with pytest.raises(SourceMismatch) as refused:
+        proved_under(dataclasses.replace(signed, **{name: other}), json.dumps(bundle).encode())
+    assert refused.value.detail["field"] == name
+
+
+def test_the_command_says_in_one_line_what_is_wrong_with_a_note(facts: Facts, tmp_path: Path) -> None:
+    note = facts.signed_root()["note"]
+    other = SigningKey("example.com/membrane", bytes(32)).verifier.text
+    for changed, key, code in (
+        (note.replace("membrane/job/run", "membrane/job/other"), SIGNING_KEY.verifier.text, 1),
+        (note, other, 1),
+        (note, "a key", 2),
+        (note.removesuffix("\n"), SIGNING_KEY.verifier.text, 2),
+        (json.dumps({"note": note}), SIGNING_KEY.verifier.text, 2),
+        (SIGNING_KEY.signed("something else\n"), SIGNING_KEY.verifier.text, 2),
+    ):
+        ran = _verify_root(tmp_path, changed, key=key)
+        assert ran.exit_code == code, (changed, ran.output)
+        assert len(ran.output.splitlines()) == 1
+    assert CliRunner().invoke(main, ["verify-root", "-"], input=note).exit_code == 2, "no key"
+
+
+def test_keygen_makes_a_key_that_signs_and_overwrites_none(facts: Facts, tmp_path: Path) -> None:
+    file = tmp_path / "root.key"
+    ran = CliRunner().invoke(main, ["keygen", "example.com/membrane", str(file)])
+    assert ran.exit_code == 0, ran.output
+    assert file.stat().st_mode & 0o777 == 0o600
+    key = read_signing_key({"MN_CONTEXT_SIGNING_KEY_FILE": str(file)})
+    assert key is not None
+    assert ran.output == f"{key.verifier.text}\n"
+    signed = verified_checkpoint(facts.signed_root()["note"].encode(), SIGNING_KEY.verifier).signed(key)
+    assert _verify_root(tmp_path, signed, key=ran.output.strip()).exit_code == 0
+    kept = file.read_bytes()
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "nowhere")
+    for arguments in (
+        ["a", str(file)],
+        ["a b", str(tmp_path / "x")],
+        ["a", str(tmp_path / "no" / "x")],
+        ["a", str(link)],
+    ):
+        ran = CliRunner().invoke(main, ["keygen", *arguments])
+        assert (ran.exit_code, len(ran.output.splitlines())) == (2, 1), ran.output
+    assert file.read_bytes() == kept
+    assert not (tmp_path / "x").exists()
+    CliRunner().invoke(main, ["keygen", "example.com/membrane", str(tmp_path / "other")])
+    assert (tmp_path / "other").read_bytes() != kept
 
 
 # Integrity.

@@ -24,6 +24,7 @@ from mn_engine.faces.embedded import EmbeddedFace
 from mn_engine.faces.http.openapi import openapi
 from mn_engine.store.memory import MemoryStore
 from tests.contract.faces.asking import ServingHttp, scope_of, url_of
+from tests.contract.faces.conftest import SIGNING_KEY
 
 HEADERS = scope_of().headers()
 OPERATIONS = [
@@ -43,7 +44,7 @@ CHECKS = [
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    engine = engine_over(MemoryStore())
+    engine = engine_over(MemoryStore(), signing_key=SIGNING_KEY)
     EmbeddedFace(engine).call("OpenRun", HEADERS, run_pb2.OpenRunRequest())
     with ServingHttp(engine) as server:
         yield url_of(server)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import hashlib
 import json
 import math
@@ -16,7 +17,14 @@ from jsonschema import Draft202012Validator
 from mn.context.memory.v1 import memory_pb2
 from mn.context.working.v1 import artifact_pb2, card_pb2, run_pb2
 from mn_contract.canonical import encoded
-from mn_contract.errors import ContextError, InvalidInput, NotFound, PermissionDenied, RunClosed
+from mn_contract.errors import (
+    ContextError,
+    DependencyUnavailable,
+    InvalidInput,
+    NotFound,
+    PermissionDenied,
+    RunClosed,
+)
 from mn_contract.limits import FOCUS_BYTES_MAX, ID_BYTES_MAX, LABEL_BYTES_MAX, QUERY_TEXT_BYTES_MAX
 from mn_contract.names import PACK_MEDIA_TYPE
 from mn_contract.smp import ENVELOPE_SCHEMA, MQL_CURSOR_PREFIX, PIN_PREFIX
@@ -44,6 +52,7 @@ from tests.contract.faces.asking import (
     over_http,
     scope_of,
 )
+from tests.contract.faces.conftest import SIGNING_KEY
 
 RUN_KEY = run_key("job", "run")
 MEMORIES: tuple[dict[str, Any], ...] = (
@@ -83,6 +92,8 @@ READS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("memory_list_contradictions", {}),
     ("memory_propose_facts", {"content": "Nadia works at Acme. pump.price: 10", "about": "x"}),
     ("memory_export_bundle", {"refs": ["note/sold-1", "note/price-2"]}),
+    ("memory_export_root", {}),
+    ("memory_export_root", {"revision": 3}),
 )
 EPISODE = {"content": "Acme sells the pump.", "source": "the minutes", "key": "minutes", "entities": ["Acme"]}
 SOLD = {"subject": "the pump", "predicate": "sold_by", "object": "Acme", "valid_from": EARLY, "key": "sold-1"}
@@ -141,6 +152,7 @@ REFUSED: tuple[tuple[str, dict[str, Any], type[ContextError]], ...] = (
     ("memory_verify_integrity", {"expected_root": "0" * 64}, InvalidInput),
     ("memory_verify_integrity", {"expected_root": "0"}, InvalidInput),
     ("memory_export_bundle", {"refs": ["absent"]}, NotFound),
+    ("memory_export_root", {"revision": 99}, InvalidInput),
 )
 UNTYPED: tuple[tuple[str, Any], ...] = (
     ("query_memory", {"find": 3}),
@@ -172,12 +184,15 @@ UNTYPED: tuple[tuple[str, Any], ...] = (
     ("memory_query_entity", {"entity": "a", "hops": 4}),
     ("memory_time_travel", {}),
     ("memory_export_bundle", {"refs": []}),
+    ("memory_export_root", {"revision": "the last"}),
+    ("memory_export_root", {"revision": -1}),
+    ("memory_export_root", {"revision": 1 << 32}),
 )
 
 
 @pytest.fixture
 def memory_engine() -> Iterator[Engine]:
-    engine = engine_over(MemoryStore())
+    engine = engine_over(MemoryStore(), signing_key=SIGNING_KEY)
     yield engine
     engine.close()
 
@@ -283,6 +298,16 @@ async def test_what_is_wrong_is_refused_alike_and_leaves_nothing(face: str, memo
                 await plain(name, arguments)
             assert _told(caught.value) == _told(expected.value), (name, arguments)
     assert memory_engine.store.run(RUN_KEY) == before
+
+
+@pytest.mark.parametrize("face", FACES)
+async def test_an_engine_without_a_key_says_how_to_give_it_one(face: str, memory_engine: Engine) -> None:
+    await _seed(memory_engine)
+    keyless = dataclasses.replace(memory_engine, signing_key=None)
+    async with FACES[face](keyless, scope_of()) as ask:
+        with pytest.raises(DependencyUnavailable, match="MN_CONTEXT_SIGNING_KEY_FILE") as caught:
+            await ask("memory_export_root", {})
+    assert caught.value.detail["dependency"] == "signing_key"
 
 
 @pytest.mark.parametrize("open_face", [over_http, mcp_in_memory, mcp_over_http, mcp_over_stdio])

@@ -9,8 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from mn_contract.errors import InvalidInput
+from mn_engine.bootstrap import RECORD_NAME, embedded, open_engine
 from mn_engine.cli import main
-from mn_engine.config import mcp_config, profiles, record_path, serve_config
+from mn_engine.config import mcp_config, profiles, read_signing_key, record_path, serve_config
+from mn_engine.domain.signed_notes import SigningKey
 
 
 def test_defaults_are_loopback_and_a_record_under_the_data_home(tmp_path: Path) -> None:
@@ -63,6 +65,69 @@ def test_a_store_url_or_folder_is_refused(tmp_path: Path) -> None:
     for bad in ("postgresql://x/y", str(tmp_path)):
         with pytest.raises(InvalidInput):
             record_path({"MN_CONTEXT_STORE": bad})
+
+
+KEY, OTHER_KEY = SigningKey("a.example/b", b"k" * 32), SigningKey("a.example/b", b"o" * 32)
+
+
+def _key_file(path: Path, text: str, mode: int = 0o600) -> str:
+    path.write_text(text)
+    path.chmod(mode)
+    return str(path)
+
+
+def test_a_signing_key_is_read_from_the_option_or_the_variable(tmp_path: Path) -> None:
+    kept, other = _key_file(tmp_path / "a", f"{KEY.text}\n"), _key_file(tmp_path / "b", OTHER_KEY.text)
+    env = {"MN_CONTEXT_SIGNING_KEY_FILE": kept, "XDG_DATA_HOME": str(tmp_path)}
+    assert serve_config(env).signing_key == KEY
+    assert serve_config(env, signing_key=other).signing_key == OTHER_KEY
+    assert serve_config({"XDG_DATA_HOME": str(tmp_path)}).signing_key is None
+    with pytest.raises(InvalidInput, match="--signing-key is empty"):
+        serve_config(env, signing_key="")
+
+
+def test_an_engine_signs_with_the_key_of_its_environment_unless_it_is_given_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An embedded one, too."""
+    monkeypatch.setenv("MN_CONTEXT_SIGNING_KEY_FILE", _key_file(tmp_path / "key", KEY.text))
+    for given, expected in ((None, KEY), (OTHER_KEY, OTHER_KEY)):
+        engine = open_engine(tmp_path / RECORD_NAME, given)
+        engine.close()
+        assert engine.signing_key == expected
+    session = embedded(tmp_path)
+    try:
+        assert session._face._engine.signing_key == KEY
+    finally:
+        session.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "told"),
+    [
+        (KEY.text, 0o604, "chmod 600"),
+        (KEY.text[:-1], 0o600, "keygen"),
+        (KEY.verifier.text, 0o600, "keygen"),
+        (f"{KEY.text}\n{KEY.text}\n", 0o600, "keygen"),
+        ("", 0o600, "keygen"),
+    ],
+)
+def test_a_file_that_is_no_key_or_everybodys_is_refused_and_not_quoted(
+    text: str, mode: int, told: str, tmp_path: Path
+) -> None:
+    file = _key_file(tmp_path / "key", text, mode)
+    with pytest.raises(InvalidInput, match=told) as caught:
+        read_signing_key({}, named=file)
+    assert caught.value.field == "--signing-key"
+    assert KEY.text[20:40] not in caught.value.message
+
+
+def test_a_key_file_that_cannot_be_read_is_refused_before_anything_is_served(tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff")
+    for named in ("nowhere", "binary", "."):
+        done = CliRunner().invoke(main, ["serve", "--signing-key", str(tmp_path / named)])
+        assert done.exit_code == 2, done.output
+        assert "--signing-key" in done.output
 
 
 def test_tokens_are_read_from_a_file(tmp_path: Path) -> None:

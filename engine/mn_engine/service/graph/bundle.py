@@ -1,27 +1,78 @@
-"""Exporting citation bundles, and the statement of a run's root that somebody may sign."""
+"""Exporting citation bundles, and a run's root under the engine's signature."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from mn_contract.errors import InvalidInput, PermissionDenied, SourceMismatch
+from mn_contract.errors import DependencyUnavailable, InvalidInput, PermissionDenied, SourceMismatch
 from mn_contract.limits import FACTS_PAGE_MAX
 from mn_contract.names import format_ref
 from mn_engine.domain.access import OPEN
 from mn_engine.domain.bundles import BUNDLE_FORMAT, source_document
 from mn_engine.domain.cards import Card, StoredCard
+from mn_engine.domain.checkpoints import Checkpoint
 from mn_engine.domain.known import STATED_IN
-from mn_engine.domain.merkle import Tree
+from mn_engine.domain.merkle import Frontier, Tree
 from mn_engine.domain.requests import NewRange
-from mn_engine.domain.runs import EMPTY_ROOT, Run
+from mn_engine.domain.runs import EMPTY_ROOT, Run, chained_root
 from mn_engine.domain.scope import Scope
 from mn_engine.recall.view import View
 from mn_engine.service.artifacts import read_artifact
 from mn_engine.service.compile import load
 from mn_engine.service.engine import Call, Engine
 from mn_engine.store.columns import card_meta
+from mn_engine.store.port import RootAt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedRoot:
+    """A run's root, and the signed note that says so (domain.checkpoints)."""
+
+    note: str
+    checkpoint: Checkpoint
+
+
+def export_root(engine: Engine, scope: Scope, call: Call, *, revision: int | None = None) -> SignedRoot:
+    """The run's root, or the last one that it had at an earlier revision, signed. The newest costs one signature, an
+    earlier one a look at every leaf's hash.
+
+    Raises DependencyUnavailable where the engine has no key, InvalidInput where the run has no such revision, and
+    SourceMismatch where the record is no longer one that goes on from there: what was signed before stays true.
+    """
+    call.check()
+    run = engine.store.run(scope.run_key)
+    run.check_readable()
+    if engine.signing_key is None:
+        raise DependencyUnavailable(
+            "this engine has no key to sign with: make one with `mn-context-engine keygen NAME FILE` and start it with "
+            "--signing-key FILE or MN_CONTEXT_SIGNING_KEY_FILE",
+            dependency="signing_key",
+        )
+    at, tree = RootAt(run.revision, run.frontier.size, run.root), run.frontier.root
+    if revision is not None and revision != run.revision:
+        at, tree = _earlier(engine, scope, run, revision)
+    checkpoint = Checkpoint(
+        job_id=scope.job_id, run_id=scope.run_id, size=at.size, tree=tree, revision=at.revision, root=at.root
+    )
+    return SignedRoot(note=checkpoint.signed(engine.signing_key), checkpoint=checkpoint)
+
+
+def _earlier(engine: Engine, scope: Scope, run: Run, revision: int) -> tuple[RootAt, str]:
+    """The last root of an earlier revision, and that of its tree, which the run's newest one must go on from."""
+    roots = [RootAt(0, 0, EMPTY_ROOT), *engine.store.roots(scope.run_key)]
+    at = next((one for one in reversed(roots) if one.revision == revision < run.revision), None)
+    if at is None:
+        raise InvalidInput(f"the run has no revision {revision}; its newest is {run.revision}", field="revision")
+    leaves = engine.store.leaf_hashes(scope.run_key)
+    frontier = Frontier().extended(leaves[: at.size])
+    whole = frontier.extended(leaves[at.size : run.frontier.size])
+    chained = chained_root(_before(roots, at.root), at.revision, at.size, frontier.root)
+    if whole.root != run.frontier.root or (at.size and chained != at.root):  # a root of no leaves chains nothing
+        raise _changed()
+    return at, frontier.root
 
 
 def export_bundle(engine: Engine, scope: Scope, call: Call, *, refs: tuple[str, ...]) -> dict[str, Any]:
@@ -85,13 +136,22 @@ def _tree(engine: Engine, scope: Scope, run: Run) -> tuple[Tree, str]:
     """The run's tree, and the root before its last one. Raises SourceMismatch where the tree is not the run's."""
     tree = Tree(engine.store.leaf_hashes(scope.run_key)[: run.frontier.size])
     if tree.root != run.frontier.root:
-        raise SourceMismatch("the record was changed: its leaves are not those of its root. Verify it")
+        raise _changed()
+    return tree, _before(engine.store.roots(scope.run_key), run.root)
+
+
+def _before(roots: Sequence[RootAt], root: str) -> str:
+    """The root before one of a run's, which may stand there several times."""
     previous = EMPTY_ROOT
-    for at in engine.store.roots(scope.run_key):
-        if at.root == run.root:
+    for at in roots:
+        if at.root == root:
             break
         previous = at.root
-    return tree, previous
+    return previous
+
+
+def _changed() -> SourceMismatch:
+    return SourceMismatch("the record was changed: its leaves are not those of its root. Verify it")
 
 
 def _records(engine: Engine, scope: Scope, tree: Tree, stored: Sequence[StoredCard]) -> list[dict[str, Any]]:

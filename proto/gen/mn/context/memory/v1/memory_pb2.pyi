@@ -339,3 +339,15 @@ class ExportBundleResponse(_message.Message):
     DOCUMENT_FIELD_NUMBER: _ClassVar[int]
     document: bytes
     def __init__(self, document: _Optional[bytes] = ...) -> None: ...
+
+class ExportRootRequest(_message.Message):
+    __slots__ = ("revision",)
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    revision: int
+    def __init__(self, revision: _Optional[int] = ...) -> None: ...
+
+class ExportRootResponse(_message.Message):
+    __slots__ = ("document",)
+    DOCUMENT_FIELD_NUMBER: _ClassVar[int]
+    document: bytes
+    def __init__(self, document: _Optional[bytes] = ...) -> None: ...

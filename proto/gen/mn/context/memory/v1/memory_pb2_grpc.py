@@ -116,6 +116,11 @@ class MemoryStub(object):
                 request_serializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ExportBundleRequest.SerializeToString,
                 response_deserializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ExportBundleResponse.FromString,
                 _registered_method=True)
+        self.ExportRoot = channel.unary_unary(
+                '/mn.context.memory.v1.Memory/ExportRoot',
+                request_serializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ExportRootRequest.SerializeToString,
+                response_deserializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ExportRootResponse.FromString,
+                _registered_method=True)
 
 
 class MemoryServicer(object):
@@ -235,6 +240,13 @@ class MemoryServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ExportRoot(self, request, context):
+        """The run's root, under the engine's signature.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_MemoryServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -317,6 +329,11 @@ def add_MemoryServicer_to_server(servicer, server):
                     servicer.ExportBundle,
                     request_deserializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ExportBundleRequest.FromString,
                     response_serializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ExportBundleResponse.SerializeToString,
+            ),
+            'ExportRoot': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExportRoot,
+                    request_deserializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ExportRootRequest.FromString,
+                    response_serializer=mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ExportRootResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -753,6 +770,33 @@ class Memory(object):
             '/mn.context.memory.v1.Memory/ExportBundle',
             mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ExportBundleRequest.SerializeToString,
             mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ExportBundleResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExportRoot(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mn.context.memory.v1.Memory/ExportRoot',
+            mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ExportRootRequest.SerializeToString,
+            mn_dot_context_dot_memory_dot_v1_dot_memory__pb2.ExportRootResponse.FromString,
             options,
             channel_credentials,
             insecure,
