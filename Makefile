@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEV_READY := $(VENV)/.dev-ready
 BENCHMARK_READY := $(VENV)/.benchmark-ready
-DATALESS := resume
+DATALESS := resume temporal
 SUITES := $(basename $(notdir $(wildcard benchmark/configs/*.yaml)))
 
 .PHONY: help demo test test-full check serve bench benchmark known-suite proto format clean
