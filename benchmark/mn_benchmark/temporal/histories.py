@@ -168,14 +168,12 @@ class _Histories:
         some = range(0, len(self._histories), _COMPILED)
         progress(f"temporal: contexts of {len(some):,} histories, now and then")
         clean, found = dict.fromkeys(some, 1.0), dict.fromkeys(some, 1.0)
-        questions = sorted(
-            (year, number) for number in some for year in (None, rng.randrange(YEARS)) if year is not None
-        )
-        for year, number in [*((None, number) for number in some), *questions]:
-            subject = self._subjects[number]
-            as_of = None if year is None else moment(year, inside=True)
-            refs = facts.compile(f"What does {subject} show?", max_tokens=_TOKENS, as_of=as_of)["refs"]
-            year = YEARS - 1 if year is None else year
+        now = [(YEARS - 1, number) for number in some]
+        then = sorted((rng.randrange(YEARS), number) for number in some)
+        for year, number in [*now, *then]:  # what holds in the last year holds now
+            as_of = None if year == YEARS - 1 else moment(year, inside=True)
+            question = f"What does {self._subjects[number]} show?"
+            refs = facts.compile(question, max_tokens=_TOKENS, as_of=as_of)["refs"]
             if not all(self._holds(ref, year) for ref in refs):
                 clean[number] = 0.0
             if not self._statements(self._held(number, _STEPS, year)) <= self._statements(refs):

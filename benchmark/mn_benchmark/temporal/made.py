@@ -102,15 +102,14 @@ class Made:
 
     def questions(self, count: int, seed: int) -> list[Question]:
         """So many questions that facts answer."""
-        rng = random.Random(seed)
         asked = {one.name: one.question for some in _PREDICATES.values() for one in some}
-        some = (rng.choice(self.facts) for _ in range(count))
         return [
             Question(
-                text=asked[fact["predicate"]].format(fact["subject"]), subject=fact["subject"], predicate=predicate
+                text=asked[fact["predicate"]].format(fact["subject"]),
+                subject=fact["subject"],
+                predicate=fact["predicate"],
             )
-            for fact in some
-            if (predicate := fact["predicate"])
+            for fact in random.Random(seed).choices(self.facts, k=count)
         ]
 
     def times(self, count: int, seed: int) -> list[str]:

@@ -42,7 +42,7 @@ def proved(largest: int, seed: int, progress: Callable[[str], None]) -> Iterator
             assert found == root, "a proof does not lead to the root"
             lengths.append(float(len(proof)))
         hashed = _appended(Frontier().extended(leaves))
-        proofs.append(max(lengths) / math.ceil(math.log2(size)))
+        proofs.append(max(lengths) / max(math.ceil(math.log2(size)), 1))
         appends.append(max(hashed) / size.bit_length())
         case = f"{size:,} leaves"
         yield _sample(case, "proof_nodes", lengths, "nodes", "max")

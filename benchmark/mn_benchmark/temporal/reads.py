@@ -123,7 +123,8 @@ def _own_times(opened: OpenRecord, asked: Sequence[Question], times: Sequence[st
 
 def _travelled(opened: OpenRecord, asked: Sequence[Question], times: Sequence[str], rounds: int) -> Iterator[Sample]:
     """Time travel to a time that nobody has asked of: to what held of one place (`all`), to that as it was known half
-    of the run's revisions ago, and to all that held, of which a page is told; and entities over one hop and two, now."""
+    of the run's revisions ago, and to all that held, of which a page is told; and entities, now, over one hop and two.
+    """
     facts, ahead, half = opened.facts(), iter(times), max(opened.revision // 2, 1)
 
     def place(number: int) -> dict[str, str]:
