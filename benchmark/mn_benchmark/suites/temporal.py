@@ -1,12 +1,14 @@
 """Temporal: what the fact graph costs, beside floors and peers, and whether it tells what held. It needs no data.
 
 Everything is made up from the seed (see temporal.made). A ratio is of figures that are measured by turns in the same
-round, processor time of all threads, by the clock where writes wait for the disk; a row is the mean over the rounds.
+round, processor time of all threads, by the clock where writes wait for the disk; a row is the mean over the rounds, of
+`batch_ratio` the median, because some rounds have a checkpoint more than others.
 
 - `batch_ratio`: facts a second of `Facts.upsert_many` in batches of 4,096, on DuckDB, durable, by that of a raw Arrow
   insert of the very rows of `cards` which each batch made, each a durable transaction of its own. Analysis is taken
-  aside: the processor time of every call of `analyse` and of the embedder's `embed` within these batches, measured as
-  they happen, is subtracted from the clock's. `with analysis` subtracts nothing. `facts_per_second` are the rates.
+  aside: the processor time of every call of `analyse` and of the embedder's `embed` within these batches, in the
+  calling thread, measured as they happen, is subtracted from the clock's. `with analysis` subtracts nothing.
+  `facts_per_second` are the rates.
 - `root_share`: of the processor time of these batches, what making and hashing leaves, the frontier and the root take.
 - `writers_ratio`: `Facts.upsert` by 16 threads, a durable write each, by one-card events that are ready, committed by
   16 threads on the same store; `events` are one-card events over the same face as the upserts. `grown` are the same

@@ -33,7 +33,8 @@ _WAYS: Final = ("upsert", "event", "committed event")
 def grouped(record: Path, facts: Sequence[Said], rounds: int, case: str) -> Iterator[Sample]:
     """Durable writes of one fact each from _THREADS threads, by the clock: in a round all facts by `Facts.upsert`, then
     as one-card events by RecordEvents, then as such events that are ready to be committed, by the store alone, which is
-    the rate of the group commit. Facts go into the run as it stands in `record`. The first round is left out."""
+    the rate of the group commit. Facts go into the run as it stands in `record`, each of a subject of its own round.
+    The first round is left out."""
     rates: dict[str, list[float]] = {way: [] for way in _WAYS}
     with OpenRecord(DuckDBStore(record)) as opened:
         for number in range(rounds + 1):
@@ -53,7 +54,8 @@ def grouped(record: Path, facts: Sequence[Said], rounds: int, case: str) -> Iter
 def _writers(opened: OpenRecord, facts: Sequence[Said], key: str) -> list[Callable[[int], object]]:
     """What writes the fact of a number, in each of the ways."""
     ours = opened.facts()
-    cards = [_card(fact) for fact in facts]
+    new = [{**fact, "subject": f"{fact['subject']} {key}"} for fact in facts]
+    cards = [_card(fact) for fact in new]
     events = [
         card_pb2.RecordEventsRequest(events=[card_pb2.Event(key=f"event-{key}-{number}", cards=[_message(card)])])
         for number, card in enumerate(cards)
@@ -64,7 +66,7 @@ def _writers(opened: OpenRecord, facts: Sequence[Said], key: str) -> list[Callab
     ]
 
     def upsert(number: int) -> object:
-        return ours.upsert(**facts[number], key=f"{key}-{number}")
+        return ours.upsert(**new[number])
 
     def record(number: int) -> object:
         return opened.ask("RecordEvents", events[number])
