@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEV_READY := $(VENV)/.dev-ready
 BENCHMARK_READY := $(VENV)/.benchmark-ready
-DATALESS := resume
+DATALESS := resume temporal
 SUITES := $(basename $(notdir $(wildcard benchmark/configs/*.yaml)))
 
 .PHONY: help demo test test-full check serve bench benchmark known-suite proto format clean
@@ -46,7 +46,7 @@ benchmark: known-suite $(BENCHMARK_READY) ## Measure a suite on data of yours: S
 
 known-suite:
 	@test -n "$(SUITE)" -a -n "$(DATA)$(filter $(DATALESS),$(SUITE))" || \
-		{ echo "say SUITE=... ($(SUITES)) and DATA=DIR, the folder of your data; only $(DATALESS) needs none" >&2; exit 2; }
+		{ echo "say SUITE=... ($(SUITES)) and DATA=DIR, the folder of your data; none is needed for $(DATALESS)" >&2; exit 2; }
 	@test -f "benchmark/configs/$(SUITE).yaml" || { echo "there is no suite $(SUITE); suites are $(SUITES)" >&2; exit 2; }
 
 proto: ## Regenerate proto/gen

@@ -16,6 +16,7 @@ from mn_benchmark.suites import (
     resume,
     speed,
     supersession,
+    temporal,
     tokens,
 )
 from mn_benchmark.suites.asked import Asked, Suite
@@ -33,5 +34,6 @@ SUITES: Final[Mapping[str, Suite]] = {
     "resume": Suite(run=resume.run),
     "speed": Suite(run=speed.run, read_settings=speed.read_settings),
     "supersession": Suite(run=supersession.run),
+    "temporal": Suite(run=temporal.run, read_settings=temporal.read_settings),
     "tokens": Suite(run=tokens.run),
 }

@@ -182,7 +182,7 @@ def test_make_names_the_suites() -> None:
     assert "there is no suite nosuch; suites are beam counter_evidence" in made.stderr
 
 
-@pytest.mark.parametrize(("suite", "status"), [("resume", 0), ("locomo", 2), ("", 2)])
+@pytest.mark.parametrize(("suite", "status"), [("resume", 0), ("temporal", 0), ("locomo", 2), ("", 2)])
 def test_make_asks_for_data_where_a_suite_needs_it(suite: str, status: int) -> None:
     root = Path(__file__).parents[3]
     made = subprocess.run(
@@ -194,7 +194,7 @@ def test_make_asks_for_data_where_a_suite_needs_it(suite: str, status: int) -> N
         timeout=60,
     )
     assert made.returncode == status
-    assert ("only resume needs none" in made.stderr) is bool(status)
+    assert ("none is needed for resume temporal" in made.stderr) is bool(status)
 
 
 def test_a_configuration_that_is_not_there(tmp_path: Path) -> None:
