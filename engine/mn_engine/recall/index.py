@@ -25,6 +25,7 @@ from mn_engine.recall.growing import Growing
 from mn_engine.recall.lookup import Lookup
 from mn_engine.recall.postings import Postings
 from mn_engine.recall.segments import CARDS_MAX
+from mn_engine.recall.timelines import Memo
 from mn_engine.recall.vectors import DIMENSIONS
 
 SKETCH: Final = 16
@@ -95,6 +96,8 @@ class RunIndex:
     ids: Lookup = field(default_factory=Lookup)
     readers: tuple[tuple[str, str], ...] = ()
     """(owner, acl column) of each reader code."""
+    timelines: Memo = field(default_factory=dict)
+    """Of places of facts; every snapshot of a run has the same."""
 
     @classmethod
     def empty(cls) -> RunIndex:
@@ -138,6 +141,7 @@ class RunIndex:
             keys=keys,
             ids=self.ids.extended(rows.id_hashes, places),
             readers=readers,
+            timelines=self.timelines,
         )
 
     def array(self, name: str) -> NDArray[Any]:

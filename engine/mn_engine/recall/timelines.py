@@ -6,9 +6,9 @@ the rest place by place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,22 @@ from mn_engine.domain.facts import FOREVER, Said, Span, heads, successor, timeli
 from mn_engine.recall.columns import NO_END
 
 _NONE: Final = np.zeros(0, np.int64)
+
+MEMO_MAX: Final = 20_000
+"""Places whose timelines are kept: some kilobyte each."""
+
+
+class Timeline(NamedTuple):
+    """The facts of one place, when each holds, and its heads; see domain.facts."""
+
+    said: list[Said]
+    spans: list[Span]
+    heads: list[int]
+
+
+Memo = dict[bytes, Timeline]
+"""Timelines by the cards of their place, which never change: what was worked out for one view serves those after it.
+Threads may share it."""
 
 
 class Timelines:
@@ -32,6 +48,7 @@ class Timelines:
         singular: NDArray[np.bool_],
         since: NDArray[np.int64],
         until: NDArray[np.int64],
+        memo: Memo,
     ) -> None:
         order = np.argsort(places, kind="stable")
         self._cards, self._triples, self._singular = cards[order], triples[order], singular[order]
@@ -40,8 +57,7 @@ class Timelines:
         self._starts = np.flatnonzero(np.append(True, grouped[1:] != grouped[:-1])) if len(cards) else _NONE
         """Where each place begins."""
         self._ends = np.append(self._starts[1:], len(cards)) if len(cards) else _NONE
-        self._last: tuple[int, list[Said], list[Span]] | None = None
-        """The timeline that was asked of last, with the row in which its place begins. Threads may share it."""
+        self._memo = memo
 
     @cached_property
     def heads(self) -> NDArray[np.int64]:
@@ -58,22 +74,22 @@ class Timelines:
         start, row = self._found(card)
         if row is None:
             return []
-        return [(span.since, span.until) for span in self._timeline(start)[1] if span.fact == row - start]
+        return [(span.since, span.until) for span in self._timeline(start).spans if span.fact == row - start]
 
     def successor(self, card: int) -> int | None:
         """The card that stands where this one ends; see domain.facts."""
         start, row = self._found(card)
         if row is None:
             return None
-        said, spans = self._timeline(start)
-        after = successor(said, spans, row - start)
+        known = self._timeline(start)
+        after = successor(known.said, known.spans, row - start)
         return None if after is None else int(self._cards[start + after])
 
     def places(self) -> Iterator[tuple[list[int], list[Said]]]:
         """The cards and facts of each place that has several, in the order in which they were recorded."""
         for start, end in zip(self._starts.tolist(), self._ends.tolist(), strict=True):
             if end - start > 1:
-                yield self._cards[start:end].tolist(), self._said(start)
+                yield self._cards[start:end].tolist(), self._said(slice(start, end))
 
     def said(self, place: int) -> list[int]:
         """The cards of the facts of a place, by its hash."""
@@ -92,7 +108,7 @@ class Timelines:
         start, row = self._found(card)
         if row is None:
             return [], []
-        said = self._timeline(start)[0]
+        said = self._timeline(start).said
         return self._cards[start : start + len(said)].tolist(), said
 
     @cached_property
@@ -109,11 +125,11 @@ class Timelines:
         last[self._ends - 1] = True
         rows, newest = [np.flatnonzero(inside)], [np.flatnonzero(inside & last)]
         begins, ends = [self._since[rows[0]]], [until[rows[0]]]
-        for start, said, spans in self._others(np.flatnonzero(~plain)):
-            rows.append(np.asarray([start + span.fact for span in spans], np.int64))
-            begins.append(np.asarray([span.since for span in spans], np.int64))
-            ends.append(np.asarray([span.until for span in spans], np.int64))
-            newest.append(np.asarray([start + fact for fact in heads(said, spans)], np.int64))
+        others = [(start, self._timeline(start)) for start in self._starts[~plain].tolist()]
+        rows.append(_whole(start + span.fact for start, one in others for span in one.spans))
+        begins.append(_whole(span.since for _, one in others for span in one.spans))
+        ends.append(_whole(span.until for _, one in others for span in one.spans))
+        newest.append(_whole(start + fact for start, one in others for fact in one.heads))
         return np.concatenate(rows), np.concatenate(begins), np.concatenate(ends), np.concatenate(newest)
 
     @cached_property
@@ -143,21 +159,21 @@ class Timelines:
         again[order] = same
         return again
 
-    def _others(self, groups: NDArray[np.int64]) -> Iterator[tuple[int, list[Said], list[Span]]]:
-        for start in self._starts[groups].tolist():
-            yield start, *self._timeline(start)
-
-    def _timeline(self, start: int) -> tuple[list[Said], list[Span]]:
-        """The facts of the place that begins in a row, and when they hold. Those who ask of a fact ask several
-        things."""
-        last = self._last
-        if last is None or last[0] != start:
-            said = self._said(start)
-            last = self._last = start, said, timeline(said)
-        return last[1:]
-
-    def _said(self, start: int) -> list[Said]:
+    def _timeline(self, start: int) -> Timeline:
+        """Of the place that begins in a row."""
         rows = slice(start, int(self._ends[np.searchsorted(self._starts, start)]))
+        cards = self._cards[rows].tobytes()
+        known = self._memo.get(cards)
+        if known is None:
+            said = self._said(rows)
+            spans = timeline(said)
+            known = Timeline(said, spans, heads(said, spans))
+            if len(self._memo) >= MEMO_MAX:
+                self._memo.clear()
+            self._memo[cards] = known
+        return known
+
+    def _said(self, rows: slice) -> list[Said]:
         columns = (self._triples[rows], self._since[rows], self._until[rows], self._singular[rows])
         return [Said(*one) for one in zip(*(column.tolist() for column in columns), strict=True)]
 
@@ -176,3 +192,7 @@ class Timelines:
     def _by_card(self) -> NDArray[np.int64]:
         """The rows in the order of their cards."""
         return np.argsort(self._cards)
+
+
+def _whole(numbers: Iterable[int]) -> NDArray[np.int64]:
+    return np.fromiter(numbers, np.int64)

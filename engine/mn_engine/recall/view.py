@@ -85,11 +85,19 @@ class View:
     """An index through one reader's eyes, at `revision` (which the index must cover). Cards go by place or ordinal.
 
     With `as_of` (microseconds) it shows what held at that time: a card whose validity covers it, even where a card that
-    began to hold later has superseded it since. With `history` superseded cards are seen, too.
+    began to hold later has superseded it since. With `history` superseded cards are seen, too. `beside` is a view of
+    the same reader, index and revision, of another time perhaps: when facts hold is worked out once for both.
     """
 
     def __init__(
-        self, index: RunIndex, reader: Scope, revision: int, as_of: int | None = None, *, history: bool = False
+        self,
+        index: RunIndex,
+        reader: Scope,
+        revision: int,
+        as_of: int | None = None,
+        *,
+        history: bool = False,
+        beside: View | None = None,
     ) -> None:
         assert revision <= index.revision, "the index does not cover this revision yet"
         self.index = index
@@ -97,6 +105,7 @@ class View:
         self.revision = revision
         self.as_of = as_of
         self.history = history
+        self._beside: View | None = beside if beside is None else beside._beside or beside
         self.count = int(np.searchsorted(index.array("ordinals"), ordinal_of(revision + 1, 0)))
         """Cards that were there at the revision, hidden ones included; their places are 0 to count - 1."""
         self._ending_rows: dict[int, NDArray[np.int64]] = {}
@@ -141,6 +150,8 @@ class View:
     @cached_property
     def facts(self) -> Timelines:
         """Facts that the reader may read and that no card has superseded by name, and when they hold."""
+        if self._beside is not None:
+            return self._beside.facts
         cards = self.index.array("fact_cards").astype(np.int64)
         kept = cards < self.count
         kept[kept] &= (self.readable & ~self._ended(SUPERSEDED))[cards[kept]]
@@ -152,6 +163,7 @@ class View:
             singular=self.index.array("fact_singular")[kept],
             since=self.column("valid_from")[cards],
             until=self.column("valid_until")[cards],
+            memo=self.index.timelines,
         )
 
     def valid(self, time: int) -> NDArray[np.bool_]:

@@ -51,7 +51,9 @@ class Indexes:
         with self._lock:
             view = views.get(key)
             if view is None or view.index is not index:
-                view = views[key] = View(index, scope, revision, as_of, history=history)
+                alike = (one for one in views.values() if one.reader == scope and one.revision == revision)
+                beside = next((one for one in alike if one.index is index), None)
+                view = views[key] = View(index, scope, revision, as_of, history=history, beside=beside)
             views.move_to_end(key)
             while len(views) > _VIEWS_MAX:
                 views.popitem(last=False)

@@ -53,6 +53,8 @@ class _RunRows:
     head: Run
     events: dict[tuple[str, str], EventReceipt] = field(default_factory=dict)
     cards: dict[int, PreparedCard] = field(default_factory=dict)
+    of_revision: dict[int, list[int]] = field(default_factory=dict)
+    """The ordinals that each revision added."""
     ordinals: dict[CardKey, int] = field(default_factory=dict)
     endings: list[tuple[int, CardKey, int, CardKey | None]] = field(default_factory=list)
     handles: dict[str, list[Artifact]] = field(default_factory=dict)
@@ -155,15 +157,15 @@ class MemoryStore:
     def index_columns(self, run_key: str, *, after: int, upto: int) -> IndexColumns:
         with self._lock:
             rows = self._readable(run_key)
-            new = [(o, p) for o, p in sorted(rows.cards.items()) if after < revision_of(o) <= upto]
+            added = [o for revision in range(after + 1, upto + 1) for o in rows.of_revision.get(revision, ())]
+            new = [(ordinal, rows.cards[ordinal]) for ordinal in added]
             ended = [ending for ending in rows.endings if after < ending[0] <= upto]
-            hashes = {key: rows.cards[ordinal].analysis.key_hash for key, ordinal in rows.ordinals.items()}
         relations = [
-            (ordinal, relation.type, hashes[relation.target])
+            (ordinal, relation.type, relation.target.hash)
             for ordinal, prepared in new
             for relation in prepared.card.relations
         ]
-        by_rows = [(r, hashes[target], kind, None if by is None else hashes[by]) for r, target, kind, by in ended]
+        by_rows = [(r, target.hash, kind, None if by is None else by.hash) for r, target, kind, by in ended]
         return IndexColumns(
             cards=_table([index_row(ordinal, prepared) for ordinal, prepared in new], INDEX_CARDS),
             relations=_table(relations, INDEX_RELATIONS),
@@ -274,6 +276,7 @@ class MemoryStore:
                 self._keep(rows, artifact.handle, artifact.data)
             for row in one.cards:
                 rows.cards[row.ordinal] = row.prepared
+                rows.of_revision.setdefault(head.revision, []).append(row.ordinal)
                 rows.card_leaves[row.ordinal] = row.leaf.number
                 rows.ordinals[row.prepared.card.key] = row.ordinal
             rows.events[one.event.owner, one.event.key] = one.receipt

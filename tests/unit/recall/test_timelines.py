@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mn_engine.domain.facts import FOREVER, Said, heads, successor, timeline
+from mn_engine.recall import timelines as module
 from mn_engine.recall.columns import NO_END
-from mn_engine.recall.timelines import Timelines
+from mn_engine.recall.timelines import Memo, Timelines
 
 Told = tuple[int, int, int, int | None, bool]
 """Place, triple, since, until (None: it gives none), singular."""
 
 
-def timelines(told: list[Told]) -> Timelines:
-    """The timelines of facts whose cards are 100, 101 and so on."""
+def timelines(told: list[Told], cards: list[int] | None = None, memo: Memo | None = None) -> Timelines:
+    """The timelines of facts whose cards are 100, 101 and so on, where they are not given."""
     places, triples, since, until, singular = zip(*told, strict=True) if told else ((), (), (), (), ())
     return Timelines(
-        np.arange(100, 100 + len(told)),
+        np.arange(100, 100 + len(told)) if cards is None else np.asarray(cards, np.int64),
         places=np.asarray(places, np.uint64),
         triples=np.asarray(triples, np.uint64),
         singular=np.asarray(singular, np.bool_),
         since=np.asarray(since, np.int64),
         until=np.asarray([NO_END if end is None else end for end in until], np.int64),
+        memo={} if memo is None else memo,
     )
 
 
@@ -71,6 +74,30 @@ def test_columns_say_what_the_rule_says(history: list[Told]) -> None:
     assert len(ours.heads) == len(newest)
     for time, held in holding.items():
         assert set((ours.holding(time) - 100).tolist()) == held
+
+
+@given(told(), st.lists(st.sets(st.integers(0, 13)), max_size=4))
+def test_what_is_kept_for_one_reader_changes_nothing_for_another(history: list[Told], hidden: list[set[int]]) -> None:
+    """Each sees another part of the same cards, and one memo serves them all."""
+    memo: Memo = {}
+    for some in [set[int](), *hidden]:
+        kept = [number for number in range(len(history)) if number not in some]
+        told, cards = [history[number] for number in kept], [100 + number for number in kept]
+        ours, apart = timelines(told, cards, memo), timelines(told, cards)
+        assert ours.heads.tolist() == apart.heads.tolist()
+        for time in range(16):
+            assert ours.holding(time).tolist() == apart.holding(time).tolist()
+        for card in cards:
+            assert (ours.spans(card), ours.successor(card)) == (apart.spans(card), apart.successor(card))
+            assert ours.beside(card) == apart.beside(card)
+
+
+def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MEMO_MAX", 3)
+    memo: Memo = {}
+    told = [(place, triple, 5, None, False) for place in range(10) for triple in (1, 1)]
+    assert len(timelines(told, memo=memo).heads) == 10
+    assert 0 < len(memo) <= 3
 
 
 def test_a_card_that_says_no_fact_has_no_time() -> None:
