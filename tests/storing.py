@@ -13,7 +13,7 @@ from mn_engine.domain.cards import RESOLVES, SUPERSEDES, Card, CardKey, Kind, Re
 from mn_engine.domain.events import Analysis, Batch, PreparedArtifact, PreparedCard, PreparedEvent
 from mn_engine.domain.hashes import hash64
 from mn_engine.domain.scope import run_key
-from mn_engine.store.columns import bulk_row
+from mn_engine.store.columns import arrow, bulk_row
 from mn_engine.store.port import BULK_CARDS, Store
 
 JOB, RUN = "job", "run"
@@ -97,9 +97,7 @@ def observe(store: Store, key: str, *, run: str = KEY, owner: str = "ada", **fie
 
 def bulk(*cards: PreparedCard) -> pa.Table:
     """A bulk table of cards."""
-    columns = zip(*(bulk_row(prepared) for prepared in cards), strict=True)
-    arrays = [pa.array(column, type=item.type) for column, item in zip(columns, BULK_CARDS, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=BULK_CARDS)
+    return arrow(BULK_CARDS, [bulk_row(prepared) for prepared in cards])
 
 
 def everything(store: Store, run: str = KEY) -> dict[str, Any]:

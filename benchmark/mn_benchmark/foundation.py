@@ -47,7 +47,7 @@ from mn_engine.recall.analysis import analyse
 from mn_engine.recall.vectors import DIMENSIONS
 from mn_engine.service.compile import compile_packet
 from mn_engine.service.engine import Call, Engine
-from mn_engine.store.columns import bulk_row
+from mn_engine.store.columns import arrow, bulk_row
 from mn_engine.store.duckdb import DuckDBStore
 from mn_engine.store.port import BULK_CARDS, INDEX_CARDS
 from mn_sdk.demo.material import read, standard_library
@@ -380,9 +380,7 @@ def _commit_table(store: Any, table: pa.Table) -> None:
 
 
 def _bulk_table(prepared: list[PreparedCard]) -> pa.Table:
-    columns = zip(*(bulk_row(card) for card in prepared), strict=True)
-    arrays = [pa.array(column, type=item.type) for column, item in zip(columns, BULK_CARDS, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=BULK_CARDS)
+    return arrow(BULK_CARDS, [bulk_row(card) for card in prepared])
 
 
 def _prepared(card_id: str, text: str, artifact: str = "0" * 64, start: int = 0) -> PreparedCard:

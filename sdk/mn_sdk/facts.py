@@ -13,16 +13,16 @@ from typing import Any, Final
 from mn.context.working.v1 import card_pb2
 from mn_contract.canonical import digest
 from mn_contract.errors import InvalidInput
-from mn_contract.facts import fact_entities, fact_text
-from mn_contract.limits import BATCH_CARDS_MAX, EVENT_CARDS_MAX, FACT_OBJECT_BYTES_MAX, LABEL_BYTES_MAX
-from mn_contract.names import check_text
-from mn_sdk.arguments import read_flag, read_number, read_text, read_time
+from mn_contract.limits import BATCH_CARDS_MAX
+from mn_contract.names import check_id
+from mn_sdk.arguments import read_time
 from mn_sdk.memories import Ask, asked_document
 
 _DIGITS: Final = 16
 _SAID: Final = ("subject", "predicate", "object")
 _NEEDED: Final = frozenset(_SAID)
-_PARTS: Final = _NEEDED | {"qualifier", "singular", "valid_from", "valid_until", "confidence"}
+_TIMES: Final = ("valid_from", "valid_until")
+_PARTS: Final = _NEEDED | {"qualifier", "singular", "confidence", *_TIMES}
 
 
 class Facts:
@@ -63,14 +63,9 @@ class Facts:
         given = [dict(fact) for fact in facts]
         if not 1 <= len(given) <= BATCH_CARDS_MAX:
             raise InvalidInput(f"1-{BATCH_CARDS_MAX} facts can be recorded at once", field="facts")
-        named = key or f"facts-{digest(given)[:_DIGITS]}"
-        pieces = [given[start : start + EVENT_CARDS_MAX] for start in range(0, len(given), EVENT_CARDS_MAX)]
-        events = [
-            card_pb2.Event(key=f"{named}/{number}" if len(pieces) > 1 else named, cards=[_card(fact) for fact in piece])
-            for number, piece in enumerate(pieces, start=1)
-        ]
-        answer = self._ask("RecordEvents", card_pb2.RecordEventsRequest(events=events))
-        return tuple(ref for receipt in answer.receipts for ref in receipt.cards)
+        named = f"facts-{digest(given)[:_DIGITS]}" if key is None else check_id(key, "key")
+        messages = [_new_fact(fact, place) for place, fact in enumerate(given)]
+        return tuple(self._ask("RecordFacts", card_pb2.RecordFactsRequest(key=named, facts=messages)).cards)
 
     def compile(self, query: str, *, max_tokens: int, **arguments: Any) -> dict[str, Any]:
         """The best facts and episodes for a question, as `text` of at most `max_tokens`; further arguments are those
@@ -122,26 +117,16 @@ class Facts:
         return answer
 
 
-def _card(fact: Mapping[str, Any]) -> card_pb2.Card:
+def _new_fact(fact: Mapping[str, Any], place: int) -> card_pb2.NewFact:
     unknown = fact.keys() - _PARTS
     if unknown or not fact.keys() >= _NEEDED:
         told = f"it has no {', '.join(sorted(map(str, unknown)))}" if unknown else f"it needs {', '.join(_SAID)}"
-        raise InvalidInput(f"a fact cannot be read: {told}", field="facts")
-    subject, predicate, object_ = (check_text(fact[name], name, FACT_OBJECT_BYTES_MAX, bytes_min=1) for name in _SAID)
-    qualifier = read_text(fact.get("qualifier"), "qualifier", LABEL_BYTES_MAX)
-    confidence = fact.get("confidence")
-    return card_pb2.Card(
-        kind=card_pb2.CARD_KIND_FACT,
-        text=fact_text(subject, predicate, object_, qualifier),
-        entities=fact_entities(subject, object_),
-        confidence=None if confidence is None else read_number(confidence, "confidence", 0, 1),
-        valid_from=read_time(fact.get("valid_from"), "valid_from"),
-        valid_until=read_time(fact.get("valid_until"), "valid_until"),
-        fact=card_pb2.Fact(
-            subject=subject,
-            predicate=predicate,
-            object=object_,
-            qualifier=qualifier,
-            singular=read_flag(fact.get("singular", True), "singular"),
-        ),
-    )
+        raise InvalidInput(f"facts[{place}] cannot be read: {told}", field=f"facts[{place}]")
+    said = {name: value for name, value in fact.items() if value is not None}
+    for name in _TIMES:
+        if name in said:
+            said[name] = read_time(said[name], f"facts[{place}].{name}")
+    try:
+        return card_pb2.NewFact(**said)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"facts[{place}] cannot be read: {error}", field=f"facts[{place}]") from error

@@ -167,9 +167,16 @@ def _labels(values: tuple[str, ...], name: str) -> None:
         check_label(value, name)
 
 
-def _share(value: float | None, name: str) -> None:
+def check_share(value: float | None, name: str) -> None:
+    """Raises InvalidInput where a value that was given is no share."""
     if value is not None and not (math.isfinite(value) and 0.0 <= value <= 1.0):
         raise InvalidInput(f"{name} must be 0 to 1", field=name)
+
+
+def check_size(size: int) -> None:
+    """Raises InvalidInput where a card would be of too many bytes in all."""
+    if size > CARD_BYTES_MAX:
+        raise InvalidInput(f"a card is at most {CARD_BYTES_MAX} bytes in all, not {size}", field="card", size=size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,8 +219,8 @@ class Card:
         _labels(self.topics, "card.topics")
         _labels(self.entities, "card.entities")
         self._check_lists()
-        _share(self.confidence, "card.confidence")
-        _share(self.trust, "card.trust")
+        check_share(self.confidence, "card.confidence")
+        check_share(self.trust, "card.trust")
         for name in ("occurred_at", "captured_at", "valid_from", "valid_until"):
             check_micros(getattr(self, name), f"card.{name}")
         if self.valid_from is not None and self.valid_until is not None and self.valid_until <= self.valid_from:
@@ -248,9 +255,7 @@ class Card:
         listed = len(self.topics) + len(self.entities) + len(self.claims) + len(self.sources) + len(self.relations)
         if self.acl is OPEN and _REST_BYTES + chars * _CHAR_BYTES + listed * _LISTED_BYTES <= CARD_BYTES_MAX:
             return  # plainly: most cards are, and encoding them costs more than all the other checks
-        size = len(encoded(self.as_json()))
-        if size > CARD_BYTES_MAX:
-            raise InvalidInput(f"a card is at most {CARD_BYTES_MAX} bytes in all, not {size}", field="card", size=size)
+        check_size(len(encoded(self.as_json())))
 
     @property
     def key(self) -> CardKey:
@@ -403,7 +408,7 @@ def document_size(document: Mapping[str, Any]) -> int:
     return len(encoded(document)) + 1
 
 
-def document_tokens(card: Card, size: int) -> int:
-    """Tokens that an item takes of a packet's budget: its writer's estimate, else one for every TOKEN_BYTES of its
-    document for its owner, `size` bytes."""
-    return card.tokens or -(-size // TOKEN_BYTES)
+def document_tokens(size: int) -> int:
+    """Tokens that an item takes of a packet's budget where its writer gives no estimate: one for every TOKEN_BYTES of
+    its document for its owner, `size` bytes."""
+    return -(-size // TOKEN_BYTES)

@@ -22,8 +22,9 @@ from mn_contract.limits import (
 from mn_contract.names import check_id, check_media_type, check_sha256, parse_ref
 from mn_engine.domain.access import OPEN, Acl
 from mn_engine.domain.artifacts import check_open
-from mn_engine.domain.cards import Kind, Stance, Validation
+from mn_engine.domain.cards import Kind, Stance, Validation, check_share
 from mn_engine.domain.facts import Fact
+from mn_engine.domain.times import check_micros
 
 TEXT_MEDIA_TYPE: Final = "text/plain; charset=utf-8"
 """Media type of the artifact that the engine makes of a card's own text."""
@@ -193,10 +194,67 @@ class NewEvent:
 
     def card_id(self, place: int) -> str:
         """The id of its `place`-th card: what the caller gave, else the event's key (numbered where it has several)."""
-        given = self.cards[place].id
-        if given:
-            return given
-        return self.key if len(self.cards) == 1 else f"{self.key}/{place + 1:04d}"
+        return self.cards[place].id or numbered_id(self.key, place, len(self.cards))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewFact:
+    """One of many facts that a caller records at once; without `valid_from` it holds from when it is recorded."""
+
+    fact: Fact
+    valid_from: int | None = None
+    valid_until: int | None = None
+    confidence: float | None = None
+
+    def __post_init__(self) -> None:
+        check_share(self.confidence, "confidence")
+        check_micros(self.valid_from, "valid_from")
+        check_micros(self.valid_until, "valid_until")
+        if self.valid_from is not None:
+            self.check_end(self.valid_from)
+
+    def check_end(self, since: int) -> None:
+        """Raises InvalidInput where it ends before it begins."""
+        if self.valid_until is not None and self.valid_until <= since:
+            raise InvalidInput("valid_until must be after valid_from (left out: now)", field="valid_until")
+
+    def as_json(self) -> list[Any]:
+        """Its canonical form."""
+        return [*self.fact.as_json(), self.valid_from, self.valid_until, self.confidence]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewFacts:
+    """One idempotent write of many facts."""
+
+    key: str
+    facts: tuple[NewFact, ...]
+
+    def __post_init__(self) -> None:
+        check_id(self.key, "key")
+        if not 1 <= len(self.facts) <= BATCH_CARDS_MAX:
+            raise InvalidInput(f"1-{BATCH_CARDS_MAX} facts are recorded at once", field="facts")
+        check_id(numbered_id(self.key, len(self.facts) - 1, len(self.facts)), "key")
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over everything the caller said."""
+        return digest({"facts": [fact.as_json() for fact in self.facts]})
+
+    @property
+    def ids(self) -> list[str]:
+        """Of their cards."""
+        return [numbered_id(self.key, place, len(self.facts)) for place in range(len(self.facts))]
+
+
+def of_fact(place: int, error: InvalidInput) -> InvalidInput:
+    """The error, naming the fact that it is of."""
+    return InvalidInput(f"facts[{place}]: {error.message}", field=f"facts[{place}].{error.detail.get('field', '')}")
+
+
+def numbered_id(key: str, place: int, count: int) -> str:
+    """The id of an event's `place`-th of `count` cards, where its writer gives none."""
+    return key if count == 1 else f"{key}/{place + 1:04d}"
 
 
 def check_batch(events: tuple[NewEvent, ...]) -> tuple[NewEvent, ...]:

@@ -11,7 +11,7 @@ import re
 import struct
 import threading
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
@@ -92,34 +92,49 @@ def matched_terms(text: str, query: Query) -> tuple[str, ...]:
 
 def analyse(card: Card, vector: bytes = b"") -> Analysis:
     """What the index needs of `card`. Topics and entities are searched by their words, too. `vector`: an embedder's."""
-    counts: dict[int, int] = {}
-    for text in (card.text, card.summary, *card.topics, *card.entities):
-        for token in _tokens(text):
-            for hashed in _token_hashes(token):
-                counts[hashed] = counts.get(hashed, 0) + 1
-    ordered = sorted(counts)
+    terms, counts, length = analyse_words(card.text, card.summary, *card.topics, *card.entities)
     size = document_size(card.document(ref=card.id))
     claims = sorted((claim_hash(claim), int(stance)) for claim, stance in card.claims)
     return Analysis(
         version=ANALYSIS_VERSION,
-        terms=_uint32(ordered),
-        counts=bytes(min(counts[hashed], COUNT_MAX) for hashed in ordered),
-        length=sum(counts.values()),
-        topics=_uint32(sorted({label_hash(topic) for topic in card.topics})),
-        entities=_uint32(sorted({label_hash(entity) for entity in card.entities})),
+        terms=terms,
+        counts=counts,
+        length=length,
+        topics=analyse_labels(card.topics),
+        entities=analyse_labels(card.entities),
         claims=_uint32([hashed for hashed, _ in claims]),
         claim_stances=bytes(stance for _, stance in claims),
         id_hash=hash64(card.id),
         key_hash=card.key.hash,
         text_hash=hash64(card.text),
         document_bytes=size,
-        document_tokens=document_tokens(card, size),
+        document_tokens=card.tokens or document_tokens(size),
         body_hash=hash64(card.body.artifact),
         fact_place=0 if card.fact is None else card.fact.place_hash,
         fact_triple=0 if card.fact is None else card.fact.triple_hash,
         fact_singular=card.fact is not None and card.fact.singular,
         vector=vector,
     )
+
+
+def analyse_words(*texts: str) -> tuple[bytes, bytes, int]:
+    """The terms of texts, their counts and how many there are with repetition; as in Analysis."""
+    counts: dict[int, int] = {}
+    for text in texts:
+        for token in _tokens(text):
+            for hashed in _token_hashes(token):
+                counts[hashed] = counts.get(hashed, 0) + 1
+    ordered = sorted(counts)
+    return (
+        _uint32(ordered),
+        bytes([min(counts[hashed], COUNT_MAX) for hashed in ordered]),
+        sum(counts.values()),
+    )
+
+
+def analyse_labels(labels: Iterable[str]) -> bytes:
+    """The hashes of topics or entities; as in Analysis."""
+    return _uint32(sorted({label_hash(label) for label in labels}))
 
 
 @lru_cache(maxsize=1 << 16)

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from mn_engine.service import artifacts, compile, explain, integrity, invocations, notes, packs, queries, record, runs
-from mn_engine.service.graph import bundle, context, read, write
+from mn_engine.service.graph import batch, bundle, context, read, write
 
 
 class Shape(Enum):
@@ -67,6 +67,7 @@ OPERATIONS: Final[Mapping[str, Operation]] = MappingProxyType(
         "StatArtifact": Operation(run=artifacts.stat_artifact),
         "ReadArtifact": Operation(run=artifacts.read_artifact, shape=Shape.STREAM, lane=Lane.READ),
         "RecordEvents": Operation(run=record.record_events),
+        "RecordFacts": Operation(run=batch.record_facts),
         "GetCard": Operation(run=record.get_card),
         "Recall": Operation(run=compile.recall),
         "Compile": Operation(run=compile.compile_packet),

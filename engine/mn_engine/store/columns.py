@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,7 +13,7 @@ from mn_contract.errors import InvalidInput
 from mn_contract.limits import BULK_CARDS_MAX
 from mn_engine.domain.access import OPEN, Acl
 from mn_engine.domain.cards import Card
-from mn_engine.domain.events import Analysis, PreparedCard, PreparedEvent
+from mn_engine.domain.events import Analysis, PreparedArtifact, PreparedCard, PreparedEvent
 from mn_engine.store.port import BULK_CARDS
 
 
@@ -56,6 +57,13 @@ def bulk_row(prepared: PreparedCard) -> tuple[object, ...]:
     return (*row[2:], prepared.card.text, card_meta(prepared.card))
 
 
+def arrow(schema: pa.Schema, rows: Sequence[tuple[object, ...]]) -> pa.Table:
+    """Rows as a table."""
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+    arrays = [pa.array(column, type=item.type) for column, item in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
 def card_meta(card: Card) -> str:
     """The `meta` column: the card in canonical JSON, without its text, which has a column of its own."""
     meta = card.as_json()
@@ -92,7 +100,15 @@ def check_table(cards: pa.Table) -> None:
         raise InvalidInput("a card id stands in a bulk table twice", field="cards.id")
 
 
-def event_of_table(cards: pa.Table, *, owner: str, key: str, fingerprint: str) -> PreparedEvent:
+def event_of_table(
+    cards: pa.Table,
+    *,
+    owner: str,
+    key: str,
+    fingerprint: str,
+    artifacts: Sequence[PreparedArtifact] = (),
+    recorded_at: int = 0,
+) -> PreparedEvent:
     """A bulk table as an event, card by card: the slow way, for the reference store. Raises InvalidInput."""
     check_table(cards)
     prepared = []
@@ -108,4 +124,12 @@ def event_of_table(cards: pa.Table, *, owner: str, key: str, fingerprint: str) -
             **{name: row[name] for name in Analysis.__slots__ if name != "version"},
         )
         prepared.append(PreparedCard(card=card, analysis=analysis))
-    return PreparedEvent(owner=owner, key=key, fingerprint=fingerprint, cards=tuple(prepared), bulk=True)
+    return PreparedEvent(
+        owner=owner,
+        key=key,
+        fingerprint=fingerprint,
+        artifacts=tuple(artifacts),
+        cards=tuple(prepared),
+        recorded_at=recorded_at,
+        bulk=True,
+    )

@@ -20,12 +20,13 @@ from mn_engine.domain.events import (
     Batch,
     BatchReceipt,
     EventReceipt,
+    PreparedArtifact,
     PreparedCard,
 )
 from mn_engine.domain.merkle import leaf_hash
 from mn_engine.domain.runs import Removal, Run, RunState, Tombstone
 from mn_engine.domain.scope import run_key as key_of_run
-from mn_engine.store.columns import event_of_table, index_row
+from mn_engine.store.columns import arrow, event_of_table, index_row
 from mn_engine.store.decide import Known, Written, check_deadline, decide, endings
 from mn_engine.store.port import (
     INDEX_CARDS,
@@ -122,16 +123,22 @@ class MemoryStore:
                 self._tell(batch.run_key, rows.head)
             return decided.receipt
 
-    def commit_table(self, run_key: str, *, owner: str, key: str, fingerprint: str, cards: pa.Table) -> BatchReceipt:
-        event = event_of_table(cards, owner=owner, key=key, fingerprint=fingerprint)
-        with self._lock:
-            rows = self._rows(run_key)
-            batch = Batch(run_key=run_key, events=(event,))
-            decided = decide(batch, self._known(rows))
-            if decided.new:
-                self._write(rows, decided.run, decided.new)
-                self._tell(run_key, rows.head)
-            return decided.receipt
+    def commit_table(
+        self,
+        run_key: str,
+        *,
+        owner: str,
+        key: str,
+        fingerprint: str,
+        cards: pa.Table,
+        artifacts: Sequence[PreparedArtifact] = (),
+        recorded_at: int = 0,
+        expired: Expired = never,
+    ) -> BatchReceipt:
+        event = event_of_table(
+            cards, owner=owner, key=key, fingerprint=fingerprint, artifacts=artifacts, recorded_at=recorded_at
+        )
+        return self.commit(Batch(run_key=run_key, events=(event,)), expired=expired)
 
     def event(self, run_key: str, owner: str, key: str) -> EventReceipt | None:
         return self._readable(run_key).events.get((owner, key))
@@ -167,9 +174,9 @@ class MemoryStore:
         ]
         by_rows = [(r, target.hash, kind, None if by is None else by.hash) for r, target, kind, by in ended]
         return IndexColumns(
-            cards=_table([index_row(ordinal, prepared) for ordinal, prepared in new], INDEX_CARDS),
-            relations=_table(relations, INDEX_RELATIONS),
-            endings=_table(by_rows, INDEX_ENDINGS),
+            cards=arrow(INDEX_CARDS, [index_row(ordinal, prepared) for ordinal, prepared in new]),
+            relations=arrow(INDEX_RELATIONS, relations),
+            endings=arrow(INDEX_ENDINGS, by_rows),
         )
 
     def cards(self, run_key: str, ordinals: Sequence[int], *, revision: int) -> list[StoredCard]:
@@ -344,12 +351,6 @@ class _MemoryUpload:
 
     def abort(self) -> None:
         self._data = None
-
-
-def _table(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
-    columns = list(zip(*rows, strict=True)) if rows else [() for _ in schema]
-    arrays = [pa.array(column, type=item.type) for column, item in zip(columns, schema, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _records(written: Written) -> Iterator[tuple[str, str, bytes]]:

@@ -33,7 +33,7 @@ from mn_engine.domain.access import Acl
 from mn_engine.domain.artifacts import Artifact, Permits, to_all
 from mn_engine.domain.cards import StoredCard
 from mn_engine.domain.deadlines import Expired, never
-from mn_engine.domain.events import Batch, BatchReceipt, EventReceipt
+from mn_engine.domain.events import Batch, BatchReceipt, EventReceipt, PreparedArtifact
 from mn_engine.domain.runs import Run, RunState, Tombstone
 
 INDEX_CARDS: Final = pa.schema(
@@ -192,9 +192,21 @@ class Store(Protocol):
         card ids, targets of relations and resolves (NotFound where a run has no such card, InvalidInput where one would
         be superseded or resolved by what does not come after it), storage budget, free space."""
 
-    def commit_table(self, run_key: str, *, owner: str, key: str, fingerprint: str, cards: pa.Table) -> BatchReceipt:
-        """Commits one event whose cards come as a BULK_CARDS table, by the Arrow path. Same laws as commit; the receipt
-        names no cards. Charges texts only: artifacts that the cards point at are there already."""
+    def commit_table(
+        self,
+        run_key: str,
+        *,
+        owner: str,
+        key: str,
+        fingerprint: str,
+        cards: pa.Table,
+        artifacts: Sequence[PreparedArtifact] = (),
+        recorded_at: int = 0,
+        expired: Expired = never,
+    ) -> BatchReceipt:
+        """Commits one event whose cards come as a BULK_CARDS table, by the Arrow path, with artifacts that they point
+        at and that are not there already. Same laws as commit; the receipt names no cards, and of cards their texts
+        alone are charged."""
 
     def event(self, run_key: str, owner: str, key: str) -> EventReceipt | None:
         """The receipt of a committed event, not marked as replayed; None where there is none."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from mn.context.working.v1 import artifact_pb2, card_pb2
+from mn_contract.errors import InvalidInput
 from mn_contract.names import format_ref
 from mn_engine.domain.access import OPEN
 from mn_engine.domain.artifacts import Artifact
 from mn_engine.domain.cards import LAYERS, Card, CardKey, Kind, SourceRange, Stance, StoredCard, Validation
 from mn_engine.domain.events import BatchReceipt, EventReceipt
 from mn_engine.domain.facts import Fact
-from mn_engine.domain.requests import BYTES_MEDIA_TYPE, NewArtifact, NewCard, NewEvent, NewRange
+from mn_engine.domain.requests import BYTES_MEDIA_TYPE, NewArtifact, NewCard, NewEvent, NewFact, NewRange, of_fact
 from mn_engine.domain.scope import Scope
 from mn_engine.wire.scalars import (
     decode_acl,
@@ -82,6 +84,32 @@ def decode_card(message: card_pb2.Card) -> NewCard:
         occurrences=message.occurrences or 1,
         tokens=message.tokens,
         fact=_decode_fact(message.fact) if message.HasField("fact") else None,
+    )
+
+
+def decode_facts(messages: Sequence[card_pb2.NewFact]) -> tuple[NewFact, ...]:
+    """Facts as a caller writes them. Raises InvalidInput, which names the fact by its number."""
+    facts: list[NewFact] = []
+    for message in messages:
+        try:
+            facts.append(_decode_new_fact(message))
+        except InvalidInput as error:
+            raise of_fact(len(facts), error) from error
+    return tuple(facts)
+
+
+def _decode_new_fact(message: card_pb2.NewFact) -> NewFact:
+    return NewFact(
+        fact=Fact(
+            subject=message.subject,
+            predicate=message.predicate,
+            object=message.object,
+            qualifier=message.qualifier,
+            singular=message.singular if message.HasField("singular") else True,
+        ),
+        valid_from=decode_time(message, "valid_from", "valid_from"),
+        valid_until=decode_time(message, "valid_until", "valid_until"),
+        confidence=decode_optional(message, "confidence"),
     )
 
 

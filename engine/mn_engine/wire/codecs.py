@@ -20,9 +20,9 @@ from mn_contract.errors import InvalidInput
 from mn_contract.names import check_sha256
 from mn_engine.domain.access import OPEN
 from mn_engine.domain.artifacts import check_hash
-from mn_engine.domain.requests import BYTES_MEDIA_TYPE
+from mn_engine.domain.requests import BYTES_MEDIA_TYPE, NewFacts
 from mn_engine.domain.scope import Scope
-from mn_engine.wire.cards import decode_event, decode_range, encode_artifact, encode_card, encode_receipts
+from mn_engine.wire.cards import decode_event, decode_facts, decode_range, encode_artifact, encode_card, encode_receipts
 from mn_engine.wire.packets import (
     decode_at,
     decode_decision,
@@ -182,6 +182,14 @@ CODECS: Final[Mapping[str, Codec]] = MappingProxyType(
                 "expected_revision": decode_optional_int(m, "expected_revision"),
             },
             encode=encode_receipts,
+        ),
+        "RecordFacts": Codec(
+            request=card_pb2.RecordFactsRequest,
+            answer=card_pb2.RecordFactsResponse,
+            decode=lambda m: {"asked": NewFacts(key=m.key, facts=decode_facts(m.facts))},
+            encode=lambda done, _: card_pb2.RecordFactsResponse(
+                revision=done.revision, replayed=done.replayed, cards=done.refs
+            ),
         ),
         "GetCard": Codec(
             request=card_pb2.GetCardRequest,

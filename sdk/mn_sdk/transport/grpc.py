@@ -32,7 +32,7 @@ _SERVICES: Final = (
 )
 _METHODS: Final = {name: method for service in _SERVICES for name, method in service.methods_by_name.items()}
 _REPEATABLE: Final = (
-    "OpenRun", "GetRun", "CancelRun", "StatArtifact", "RecordEvents", "GetCard", "Recall", "Compile",
+    "OpenRun", "GetRun", "CancelRun", "StatArtifact", "RecordEvents", "RecordFacts", "GetCard", "Recall", "Compile",
     "RespondInvocation", "CompleteInvocation", "GetInvocation", "QueryMemory", "Expand", "Search", "Fetch",
     "RememberThis", "ProposeMemory",
 )  # fmt: skip

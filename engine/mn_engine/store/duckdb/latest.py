@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from mn_engine.domain.cards import ordinal_of
 from mn_engine.domain.runs import Run
-from mn_engine.store.duckdb.rows import arrow
+from mn_engine.store.columns import arrow
 from mn_engine.store.duckdb.schema import CARDS, ENDINGS, RELATIONS
 from mn_engine.store.duckdb.staging import Staged
 from mn_engine.store.port import INDEX_CARDS, INDEX_ENDINGS, INDEX_RELATIONS, IndexColumns

@@ -5,6 +5,7 @@ The decisions themselves are the domain's and the port's shared rules; a plan on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import astuple
 from typing import Any
 
@@ -17,7 +18,7 @@ from mn_contract.invocations import MAY_BE_BILLED, Attempt
 from mn_engine.domain.artifacts import Artifact
 from mn_engine.domain.cards import CardKey, ordinal_of
 from mn_engine.domain.deadlines import Expired
-from mn_engine.domain.events import Batch, BatchReceipt, EventReceipt, check_replay
+from mn_engine.domain.events import Batch, BatchReceipt, EventReceipt, PreparedArtifact, check_replay
 from mn_engine.domain.leaves import columns_sha256
 from mn_engine.domain.runs import Run
 from mn_engine.store.columns import acl_text
@@ -50,9 +51,19 @@ def plan_batch(planning: Planning, batch: Batch, expired: Expired) -> BatchRecei
 
 
 def plan_table(
-    planning: Planning, run_key: str, *, owner: str, key: str, fingerprint: str, cards: pa.Table
+    planning: Planning,
+    run_key: str,
+    *,
+    owner: str,
+    key: str,
+    fingerprint: str,
+    cards: pa.Table,
+    artifacts: Sequence[PreparedArtifact],
+    recorded_at: int,
+    expired: Expired,
 ) -> BatchReceipt:
     """Decides a bulk event, column by column."""
+    check_deadline(expired)
     head = planning.head(run_key)
     head.check_readable()
     recorded = _event(planning, run_key, owner, key)
@@ -62,17 +73,23 @@ def plan_table(
     head.check_writable()
     hashes = cards["key_hash"].to_numpy()
     _check_new(planning, run_key, owner, cards, hashes)
-    charged = int(pc.sum(pc.binary_length(cards["text"])).as_py())
+    new = [one for one in dict.fromkeys(artifacts) if not _has_handle(planning, run_key, one.handle)]
+    charged = int(pc.sum(pc.binary_length(cards["text"])).as_py()) + sum(one.handle.size for one in new)
     head.check_room(charged)
     receipt = EventReceipt(key=key, revision=head.revision + 1, replayed=False, fingerprint=fingerprint, cards=())
-    first, size = ordinal_of(receipt.revision, 0), head.frontier.size
-    staged, hashes_of_leaves = _bulk_rows(run_key, owner, first, cards, size)
-    leaf = Numbers(size + len(hashes_of_leaves)).leaf(leaf_of_event(owner, receipt, 0))
+    numbers = Numbers(head.frontier.size)
+    handles = [numbers.leaf(leaf_of_handle(one.handle)) for one in new]
+    for one, leaf in zip(new, handles, strict=True):
+        _stage_artifact(planning, run_key, one.handle, one.data, leaf)
+    size = head.frontier.size + len(handles)
+    staged, hashes_of_cards = _bulk_rows(run_key, owner, ordinal_of(receipt.revision, 0), cards, size)
+    leaf = Numbers(size + len(hashes_of_cards)).leaf(leaf_of_event(owner, receipt, recorded_at))
     planning.own.tables.append(("cards", staged))
     planning.own.arrays.append((run_key, hashes))
-    planning.own.size += staged.nbytes
-    _stage_receipt(planning, run_key, owner, receipt, 0, leaf)
-    run = head.recorded([*hashes_of_leaves, leaf.hash], charged=charged, revision=receipt.revision)
+    planning.own.size += staged.nbytes + charged
+    _stage_receipt(planning, run_key, owner, receipt, recorded_at, leaf)
+    leaves = [*(one.hash for one in handles), *hashes_of_cards, leaf.hash]
+    run = head.recorded(leaves, charged=charged, revision=receipt.revision)
     stage_head(planning, run_key, run)
     return BatchReceipt(revision=receipt.revision, events=(receipt,))
 

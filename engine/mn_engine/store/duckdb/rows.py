@@ -20,13 +20,6 @@ def table(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any]
     return found if found.schema.equals(schema) else found.cast(schema)
 
 
-def arrow(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
-    """Rows as Arrow."""
-    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
-    arrays = [pa.array(column, type=item.type) for column, item in zip(columns, schema, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=schema)
-
-
 def batches(
     cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any], batch_rows: int
 ) -> pa.RecordBatchReader:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from mn_contract.invocations import Attempt
 from mn_engine.domain.runs import Run
+from mn_engine.store.columns import arrow
 from mn_engine.store.duckdb.names import NamesCache, RunNames
-from mn_engine.store.duckdb.rows import arrow
 from mn_engine.store.duckdb.schema import TABLES
 
 

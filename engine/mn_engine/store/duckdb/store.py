@@ -20,7 +20,7 @@ from mn_engine.domain.access import Acl
 from mn_engine.domain.artifacts import Artifact, Permits, check_hash, check_permitted, check_range, to_all
 from mn_engine.domain.cards import StoredCard, ordinal_of
 from mn_engine.domain.deadlines import Expired, never
-from mn_engine.domain.events import Batch, BatchReceipt, EventReceipt
+from mn_engine.domain.events import Batch, BatchReceipt, EventReceipt, PreparedArtifact
 from mn_engine.domain.runs import Removal, Run, RunState, Tombstone
 from mn_engine.domain.scope import run_key as key_of_run
 from mn_engine.store.blobs import Arrival, BlobStore
@@ -171,12 +171,32 @@ class DuckDBStore:
         receipt: BatchReceipt = self._writer.write(lambda planning: plans.plan_batch(planning, batch, expired))
         return receipt
 
-    def commit_table(self, run_key: str, *, owner: str, key: str, fingerprint: str, cards: pa.Table) -> BatchReceipt:
+    def commit_table(
+        self,
+        run_key: str,
+        *,
+        owner: str,
+        key: str,
+        fingerprint: str,
+        cards: pa.Table,
+        artifacts: Sequence[PreparedArtifact] = (),
+        recorded_at: int = 0,
+        expired: Expired = never,
+    ) -> BatchReceipt:
+        check_deadline(expired)
         check_table(cards)
         self._ask(lambda cursor: queries.check_bulk_meta(cursor, owner, cards))
         receipt: BatchReceipt = self._writer.write(
             lambda planning: plans.plan_table(
-                planning, run_key, owner=owner, key=key, fingerprint=fingerprint, cards=cards
+                planning,
+                run_key,
+                owner=owner,
+                key=key,
+                fingerprint=fingerprint,
+                cards=cards,
+                artifacts=artifacts,
+                recorded_at=recorded_at,
+                expired=expired,
             )
         )
         return receipt

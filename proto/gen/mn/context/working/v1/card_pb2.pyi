@@ -211,6 +211,44 @@ class RecordEventsResponse(_message.Message):
     receipts: _containers.RepeatedCompositeFieldContainer[EventReceipt]
     def __init__(self, revision: _Optional[int] = ..., receipts: _Optional[_Iterable[_Union[EventReceipt, _Mapping]]] = ...) -> None: ...
 
+class NewFact(_message.Message):
+    __slots__ = ("subject", "predicate", "object", "qualifier", "singular", "valid_from", "valid_until", "confidence")
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    PREDICATE_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    QUALIFIER_FIELD_NUMBER: _ClassVar[int]
+    SINGULAR_FIELD_NUMBER: _ClassVar[int]
+    VALID_FROM_FIELD_NUMBER: _ClassVar[int]
+    VALID_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
+    subject: str
+    predicate: str
+    object: str
+    qualifier: str
+    singular: bool
+    valid_from: _timestamp_pb2.Timestamp
+    valid_until: _timestamp_pb2.Timestamp
+    confidence: float
+    def __init__(self, subject: _Optional[str] = ..., predicate: _Optional[str] = ..., object: _Optional[str] = ..., qualifier: _Optional[str] = ..., singular: bool = ..., valid_from: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., valid_until: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., confidence: _Optional[float] = ...) -> None: ...
+
+class RecordFactsRequest(_message.Message):
+    __slots__ = ("key", "facts")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    FACTS_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    facts: _containers.RepeatedCompositeFieldContainer[NewFact]
+    def __init__(self, key: _Optional[str] = ..., facts: _Optional[_Iterable[_Union[NewFact, _Mapping]]] = ...) -> None: ...
+
+class RecordFactsResponse(_message.Message):
+    __slots__ = ("revision", "replayed", "cards")
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    REPLAYED_FIELD_NUMBER: _ClassVar[int]
+    CARDS_FIELD_NUMBER: _ClassVar[int]
+    revision: int
+    replayed: bool
+    cards: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, revision: _Optional[int] = ..., replayed: bool = ..., cards: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class GetCardRequest(_message.Message):
     __slots__ = ("ref", "revision")
     REF_FIELD_NUMBER: _ClassVar[int]

@@ -84,6 +84,11 @@ class WorkingMemoryStub(object):
                 request_serializer=mn_dot_context_dot_working_dot_v1_dot_card__pb2.RecordEventsRequest.SerializeToString,
                 response_deserializer=mn_dot_context_dot_working_dot_v1_dot_card__pb2.RecordEventsResponse.FromString,
                 _registered_method=True)
+        self.RecordFacts = channel.unary_unary(
+                '/mn.context.working.v1.WorkingMemory/RecordFacts',
+                request_serializer=mn_dot_context_dot_working_dot_v1_dot_card__pb2.RecordFactsRequest.SerializeToString,
+                response_deserializer=mn_dot_context_dot_working_dot_v1_dot_card__pb2.RecordFactsResponse.FromString,
+                _registered_method=True)
         self.GetCard = channel.unary_unary(
                 '/mn.context.working.v1.WorkingMemory/GetCard',
                 request_serializer=mn_dot_context_dot_working_dot_v1_dot_card__pb2.GetCardRequest.SerializeToString,
@@ -198,6 +203,13 @@ class WorkingMemoryServicer(object):
 
     def RecordEvents(self, request, context):
         """Records events, all or none.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RecordFacts(self, request, context):
+        """Records many facts, all or none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -320,6 +332,11 @@ def add_WorkingMemoryServicer_to_server(servicer, server):
                     servicer.RecordEvents,
                     request_deserializer=mn_dot_context_dot_working_dot_v1_dot_card__pb2.RecordEventsRequest.FromString,
                     response_serializer=mn_dot_context_dot_working_dot_v1_dot_card__pb2.RecordEventsResponse.SerializeToString,
+            ),
+            'RecordFacts': grpc.unary_unary_rpc_method_handler(
+                    servicer.RecordFacts,
+                    request_deserializer=mn_dot_context_dot_working_dot_v1_dot_card__pb2.RecordFactsRequest.FromString,
+                    response_serializer=mn_dot_context_dot_working_dot_v1_dot_card__pb2.RecordFactsResponse.SerializeToString,
             ),
             'GetCard': grpc.unary_unary_rpc_method_handler(
                     servicer.GetCard,
@@ -616,6 +633,33 @@ class WorkingMemory(object):
             '/mn.context.working.v1.WorkingMemory/RecordEvents',
             mn_dot_context_dot_working_dot_v1_dot_card__pb2.RecordEventsRequest.SerializeToString,
             mn_dot_context_dot_working_dot_v1_dot_card__pb2.RecordEventsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RecordFacts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mn.context.working.v1.WorkingMemory/RecordFacts',
+            mn_dot_context_dot_working_dot_v1_dot_card__pb2.RecordFactsRequest.SerializeToString,
+            mn_dot_context_dot_working_dot_v1_dot_card__pb2.RecordFactsResponse.FromString,
             options,
             channel_credentials,
             insecure,
