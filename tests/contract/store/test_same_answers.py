@@ -109,13 +109,26 @@ class SameAnswers(RuleBasedStateMachine):
             assert told[2]["field"] in ("card.relations", "event.resolves"), "only an order of cards may be wrong here"
         self.compare(run)
 
-    @rule(run=RUNS, owner=OWNERS, key=NAMES, texts=st.lists(TEXTS, min_size=1, max_size=4), first=st.integers(0, 6))
-    def commit_table(self, run: str, owner: str, key: str, texts: list[str], first: int) -> None:
+    @rule(
+        run=RUNS,
+        owner=OWNERS,
+        key=NAMES,
+        texts=st.lists(TEXTS, min_size=1, max_size=4),
+        first=st.integers(0, 6),
+        stored=st.booleans(),
+    )
+    def commit_table(self, run: str, owner: str, key: str, texts: list[str], first: int, stored: bool) -> None:
         made = [card(f"n{first + place}", text, owner=owner) for place, text in enumerate(texts)]
         fingerprint = sha("".join(texts).encode())
         self.both(
             lambda store: store.commit_table(
-                run_key(JOB, run), owner=owner, key=key, fingerprint=fingerprint, cards=bulk(*made)
+                run_key(JOB, run),
+                owner=owner,
+                key=key,
+                fingerprint=fingerprint,
+                cards=bulk(*made),
+                artifacts=[artifact(text.encode(), owner=owner) for text in texts] if stored else [],
+                recorded_at=NOW + first,
             )
         )
         self.compare(run)

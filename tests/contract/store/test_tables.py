@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
@@ -13,8 +15,24 @@ from mn_contract.errors import (
     RunClosed,
 )
 from mn_engine.domain.cards import ordinal_of
+from mn_engine.domain.events import BatchReceipt
+from mn_engine.store.memory import MemoryStore
 from mn_engine.store.port import Store
-from tests.storing import KEY, batch, bulk, card, event, everything, observe, open_run, sha, supersedes
+from tests.storing import (
+    KEY,
+    NOW,
+    artifact,
+    batch,
+    bulk,
+    card,
+    event,
+    everything,
+    handles,
+    observe,
+    open_run,
+    sha,
+    supersedes,
+)
 
 CARDS = tuple(card(f"c{number}", f"text {number} 🜲") for number in range(50))
 
@@ -48,6 +66,60 @@ def test_a_table_reads_like_the_same_cards_one_by_one(store: Store) -> None:
     one, two = everything(store), everything(store, other)
     assert one["cards"] == two["cards"]
     assert one["head"].stored_bytes == two["head"].stored_bytes
+
+
+def test_artifacts_of_a_table_come_with_it_and_are_charged_once(store: Store) -> None:
+    open_run(store)
+    there = artifact(b"there before")
+    store.commit(batch(event("before", artifacts=(there,))))
+    before = store.run(KEY)
+    sent = [there, artifact(b"new"), artifact(b"new"), artifact(b"new", owner="bob")]
+
+    def commit(**more: Any) -> BatchReceipt:
+        return store.commit_table(
+            KEY, owner="ada", key="bulk", fingerprint=sha(b"b"), cards=bulk(*CARDS), artifacts=sent, **more
+        )
+
+    with pytest.raises(ContextBudgetExceeded):
+        commit(expired=lambda: True)
+    assert store.run(KEY) == before
+    commit(recorded_at=NOW + 7)
+    texts = sum(len(one.card.text.encode()) for one in CARDS)
+    assert store.run(KEY).stored_bytes == before.stored_bytes + texts + 2 * len(b"new")
+    assert store.read_ranges(KEY, [(sha(b"new"), 0, 3)]) == [b"new"]
+    assert len(handles(store, sha(b"new"))) == 2
+    assert store.run(KEY).frontier.size == before.frontier.size + 2 + len(CARDS) + 1
+    assert (store.revision_at(KEY, NOW + 6), store.revision_at(KEY, NOW + 7)) == (0, 2)
+    after = everything(store)
+    assert commit().events[0].replayed
+    assert everything(store) == after
+
+
+def test_a_deadline_that_passes_in_the_queue_writes_nothing(store: Store) -> None:
+    """As for batches: asked again before the commit, where the store has a queue."""
+    open_run(store)
+    answers = iter([False])
+    try:
+        store.commit_table(
+            KEY, owner="ada", key="bulk", fingerprint=sha(b"b"), cards=bulk(*CARDS), expired=lambda: next(answers, True)
+        )
+    except ContextBudgetExceeded:
+        assert store.run(KEY).revision == 0
+    else:
+        assert next(answers, None) is None, "a store without a queue asked once, in the moment of the commit"
+        assert isinstance(store, MemoryStore)
+
+
+def test_artifacts_of_a_table_that_is_refused_are_not_kept(store: Store) -> None:
+    open_run(store)
+    observe(store, "c7")
+    before = everything(store)
+    with pytest.raises(IdempotencyConflict):
+        store.commit_table(
+            KEY, owner="ada", key="bulk", fingerprint=sha(b"b"), cards=bulk(*CARDS), artifacts=[artifact(b"new")]
+        )
+    assert everything(store) == before
+    assert handles(store, sha(b"new")) == ()
 
 
 def test_the_same_table_again_is_a_replay_and_another_one_a_conflict(store: Store) -> None:

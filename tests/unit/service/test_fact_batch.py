@@ -9,15 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mn_contract.errors import InvalidInput
+from mn_contract.errors import ContextBudgetExceeded, InvalidInput
 from mn_contract.limits import ARTIFACT_INLINE_BYTES_MAX, BATCH_CARDS_MAX, FACT_OBJECT_BYTES_MAX, ID_BYTES_MAX
+from mn_engine.bootstrap import engine_over
 from mn_engine.domain.cards import Card, Kind, SourceRange
 from mn_engine.domain.events import PreparedCard
 from mn_engine.domain.facts import Fact
 from mn_engine.domain.requests import NewFact, NewFacts
+from mn_engine.domain.scope import Scope
 from mn_engine.recall.analysis import analyse
-from mn_engine.service.graph.batch import Body, stored, table_of
+from mn_engine.service.engine import Call
+from mn_engine.service.graph.batch import Body, record_facts, stored, table_of
 from mn_engine.store.columns import arrow, bulk_row, card_of
+from mn_engine.store.memory import MemoryStore
 from mn_engine.store.port import BULK_CARDS
 
 NOW = 1_700_000_000_123_456
@@ -139,3 +143,15 @@ def test_what_is_no_batch_is_refused(wrong: dict[str, Any]) -> None:
 def test_what_is_no_fact_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         NewFact(fact=Fact(subject="s", predicate="p", object="o"), **wrong)
+
+
+def test_nothing_is_recorded_for_a_caller_who_has_gone() -> None:
+    engine, scope = engine_over(MemoryStore()), Scope(job_id="j", run_id="r", principal=OWNER)
+    asked = NewFacts(key="k", facts=(NewFact(fact=Fact(subject="s", predicate="p", object="o")),))
+    left = iter((1.0,))
+    with pytest.raises(ContextBudgetExceeded):
+        record_facts(engine, scope, Call(remaining=lambda: next(left, -1.0)), asked=asked)
+    assert engine.store.run(scope.run_key).revision == 0
+    assert record_facts(engine, scope, Call(), asked=asked).refs == ("k",)
+    assert record_facts(engine, scope, Call(), asked=asked).replayed
+    engine.close()
