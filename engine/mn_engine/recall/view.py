@@ -186,8 +186,12 @@ class View:
     @cached_property
     def threads(self) -> Threads:
         """Conversations: cards recorded one after another, as far as the reader sees, that tell of times close
-        together, and not of a date alone, or whose texts are parts of one source."""
-        places = np.flatnonzero(self.visible)
+        together, and not of a date alone, or whose texts are parts of one source. What says a triple is in none: it
+        stands for itself, whatever was recorded with it."""
+        told = self.visible.copy()
+        facts = self.index.array("fact_cards")
+        told[facts[facts < self.count]] = False
+        places = np.flatnonzero(told)
         times, bodies, texts = (self.column(name)[places] for name in ("occurred", "body_hashes", "text_hashes"))
         known = times != UNKNOWN_TIME
         joined = np.zeros(len(places), np.bool_)

@@ -137,10 +137,12 @@ def _beside(one: Card, next_one: Card) -> bool:
 
 def threads(cards: Sequence[Card]) -> list[list[int]]:
     """Places of cards next to each other that tell of times half an hour apart or less, and not of a date alone, or are
-    parts of one source: where there are several."""
+    parts of one source: where there are several. What says a triple is left out."""
     found: list[list[int]] = []
     for place, card in enumerate(cards):
-        if place and _beside(cards[place - 1], card):
+        if card.fact is not None:
+            continue
+        if found and _beside(cards[found[-1][-1]], card):
             found[-1].append(place)
         else:
             found.append([place])

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 
 from mn_engine.domain.cards import CONTRADICTS, Card, CardKey, Kind, Relation, Stance
+from mn_engine.domain.facts import Fact
 from mn_engine.domain.packets import Decision
 from mn_engine.recall.analysis import analyse_query, term_hash
 from mn_engine.recall.embedder import Embedder, NoEmbedder
@@ -152,6 +153,18 @@ def test_parts_of_one_source_are_neighbours_and_others_are_not() -> None:
     assert [key.id for key, _ in found(view, Decision(focus="parser"))] == ["first", "second"]
     bits = rank(view, Decision(focus="parser"), SMALL).found_by.tolist()
     assert retrievers(bits[1]) == ("adjacent",)
+
+
+def test_facts_that_were_recorded_together_are_no_neighbours() -> None:
+    """Their texts are parts of one source; each stands for itself."""
+    whole = card("whole", "ada keeps a parser\nbob keeps a zebra")
+    some = []
+    for name, start, end, said in (("a", 0, 18, ("ada", "parser")), ("b", 19, 36, ("bob", "zebra"))):
+        fact = Fact(subject=said[0], predicate="keeps", object=f"a {said[1]}")
+        body = replace(whole.body, start=start, end=end)
+        some.append(replace(card(name, fact.statement), body=body, kind=Kind.FACT, fact=fact, valid_from=0))
+    view = recorded([some]).view()
+    assert [key.id for key, _ in found(view, Decision(focus="parser"))] == ["a"]
 
 
 def test_what_contradicts_a_card_is_found_with_it_though_no_word_is_shared() -> None:
