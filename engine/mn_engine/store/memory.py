@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -47,6 +48,16 @@ from mn_engine.store.port import (
 from mn_engine.store.tree import leaf_of_card, leaf_of_ending, leaf_of_event, leaf_of_handle
 
 
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """What a leaf is and is called, its hash, and what makes its record of what is stored."""
+
+    kind: str
+    name: str
+    hash: bytes
+    record: Callable[[], bytes]
+
+
 @dataclass(slots=True)
 class _RunRows:
     """All that one run has."""
@@ -62,7 +73,7 @@ class _RunRows:
     blobs: dict[str, bytes] = field(default_factory=dict)
     attempts: dict[tuple[str, str], dict[int, Attempt]] = field(default_factory=dict)
     sessions: dict[tuple[str, str], str] = field(default_factory=dict)
-    leaves: list[StoredLeaf] = field(default_factory=list)
+    leaves: list[_Leaf] = field(default_factory=list)
     card_leaves: dict[int, int] = field(default_factory=dict)
     recorded: list[tuple[int, int]] = field(default_factory=list)
     """(revision, when) of each event."""
@@ -224,13 +235,15 @@ class MemoryStore:
         return [leaf.hash for leaf in self._readable(run_key).leaves]
 
     def leaves(self, run_key: str, *, first: int, count: int) -> list[StoredLeaf]:
-        return self._readable(run_key).leaves[first : first + count]
+        some = self._readable(run_key).leaves[first : first + count]
+        return [self._stored_leaf(number, leaf) for number, leaf in enumerate(some, start=first)]
 
     def card_leaves(self, run_key: str, ordinals: Sequence[int]) -> dict[int, StoredLeaf]:
         rows = self._readable(run_key)
         if not rows.cards.keys() >= set(ordinals):
             raise NotFound("there is no such card in this run")
-        return {ordinal: rows.leaves[rows.card_leaves[ordinal]] for ordinal in ordinals}
+        numbers = {ordinal: rows.card_leaves[ordinal] for ordinal in ordinals}
+        return {ordinal: self._stored_leaf(number, rows.leaves[number]) for ordinal, number in numbers.items()}
 
     def strays(self, run_key: str) -> list[str]:
         self._rows(run_key)
@@ -253,9 +266,8 @@ class MemoryStore:
             if handle not in rows.handles.get(handle.sha256, ()):
                 rows.head.check_room(handle.size)
                 self._keep(rows, handle, data)
-                record = leaf_of_handle(handle)
-                head = rows.head.recorded([leaf_hash(record)], charged=handle.size)
-                self._advance(rows, head, [("artifact", handle.sha256, record)])
+                leaf = _leaf_of_handle(handle, leaf_hash(leaf_of_handle(handle)))
+                self._advance(rows, rows.head.recorded([leaf.hash], charged=handle.size), [leaf])
             return handle
 
     def _rows(self, run_key: str) -> _RunRows:
@@ -290,12 +302,11 @@ class MemoryStore:
             rows.recorded.append((head.revision, one.event.recorded_at))
             for target, effect, by in endings(one.event):
                 rows.endings.append((head.revision, target, SUPERSEDED if effect == SUPERSEDES else RESOLVED, by))
-        self._advance(rows, head, (record for one in written for record in _records(one)))
+        self._advance(rows, head, (leaf for one in written for leaf in _leaves(one)))
 
-    def _advance(self, rows: _RunRows, head: Run, records: Iterable[tuple[str, str, bytes]]) -> None:
-        """The run's new head, and the leaves that it has in addition: what each is and is called, and its record."""
-        for kind, name, record in records:
-            rows.leaves.append(StoredLeaf(len(rows.leaves), kind, name, record, leaf_hash(record)))
+    def _advance(self, rows: _RunRows, head: Run, leaves: Iterable[_Leaf]) -> None:
+        """The run's new head, and the leaves that it has in addition."""
+        rows.leaves += leaves
         rows.head = head
         rows.roots.append(RootAt(head.revision, head.frontier.size, head.root))
 
@@ -319,6 +330,9 @@ class MemoryStore:
             superseded_by=superseded[1],
             resolved_revision=ended.get(RESOLVED, (None, None))[0],
         )
+
+    def _stored_leaf(self, number: int, leaf: _Leaf) -> StoredLeaf:
+        return StoredLeaf(number, leaf.kind, leaf.name, leaf.record(), leaf.hash)
 
     def _tell(self, run_key: str, head: Run) -> None:
         for on_commit in self._listeners:
@@ -353,13 +367,20 @@ class _MemoryUpload:
         self._data = None
 
 
-def _records(written: Written) -> Iterator[tuple[str, str, bytes]]:
-    for artifact, _ in written.handles:
-        yield "artifact", artifact.handle.sha256, leaf_of_handle(artifact.handle)
+def _leaves(written: Written) -> Iterator[_Leaf]:
+    """Of an event, in their order."""
+    for artifact, leaf in written.handles:
+        yield _leaf_of_handle(artifact.handle, leaf.hash)
     for row in written.cards:
-        key = row.prepared.card.key
-        yield "card", f"{key.owner}:{key.id}", leaf_of_card(row.ordinal, row.columns, row.meta, row.prepared.card.text)
-    for ending, _ in written.endings:
-        yield "ending", str(ending.revision), leaf_of_ending(ending)
-    owner = written.event.owner
-    yield "event", f"{owner}:{written.event.key}", leaf_of_event(owner, written.receipt, written.event.recorded_at)
+        key, text = row.prepared.card.key, row.prepared.card.text
+        record = partial(leaf_of_card, row.ordinal, row.columns, row.meta, text)
+        yield _Leaf("card", f"{key.owner}:{key.id}", row.leaf.hash, record)
+    for ending, leaf in written.endings:
+        yield _Leaf("ending", str(ending.revision), leaf.hash, partial(leaf_of_ending, ending))
+    owner, event = written.event.owner, written.event
+    record = partial(leaf_of_event, owner, written.receipt, event.recorded_at)
+    yield _Leaf("event", f"{owner}:{event.key}", written.leaf.hash, record)
+
+
+def _leaf_of_handle(handle: Artifact, hashed: bytes) -> _Leaf:
+    return _Leaf("artifact", handle.sha256, hashed, partial(leaf_of_handle, handle))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mn_contract.errors import ContextBudgetExceeded, InvalidInput
-from mn_contract.limits import ARTIFACT_INLINE_BYTES_MAX, BATCH_CARDS_MAX, FACT_OBJECT_BYTES_MAX, ID_BYTES_MAX
+from mn_contract.limits import BATCH_CARDS_MAX, CARD_TEXT_BYTES_MAX, FACT_OBJECT_BYTES_MAX, ID_BYTES_MAX
 from mn_engine.bootstrap import engine_over
 from mn_engine.domain.cards import Card, Kind, SourceRange
 from mn_engine.domain.events import PreparedCard
@@ -100,12 +100,12 @@ def test_texts_stand_where_their_cards_say(said: list[NewFact]) -> None:
     assert all(one.handle.size == len(one.data) for one in artifacts)
 
 
-def test_no_artifact_is_larger_than_what_lies_in_the_record() -> None:
+def test_no_artifact_is_larger_than_a_text() -> None:
     said = [NewFact(fact=Fact(subject=str(number), predicate="p", object="x" * 4000)) for number in range(100)]
     artifacts, bodies = stored(OWNER, said)
     assert len(bodies) == 100
-    assert len(artifacts) == 7
-    assert all(one.handle.size <= ARTIFACT_INLINE_BYTES_MAX for one in artifacts)
+    assert len(artifacts) == 50
+    assert all(one.handle.size <= CARD_TEXT_BYTES_MAX for one in artifacts)
 
 
 def test_what_is_too_large_or_ends_before_it_begins_is_named_by_its_number() -> None:

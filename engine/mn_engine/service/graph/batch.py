@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from mn_contract.documents import ARTIFACT_PREFIX
 from mn_contract.errors import InvalidInput
-from mn_contract.limits import ARTIFACT_INLINE_BYTES_MAX
+from mn_contract.limits import CARD_TEXT_BYTES_MAX
 from mn_contract.names import format_ref
 from mn_engine.domain.artifacts import Artifact
 from mn_engine.domain.cards import CardKey, Kind, Stance, check_size, document_tokens
@@ -35,6 +35,7 @@ from mn_engine.store.port import BULK_CARDS
 _FACT: Final = int(Kind.FACT)
 _NEUTRAL: Final = int(Stance.NEUTRAL)
 _TIMES_KEPT: Final = 4096
+_TOGETHER_BYTES: Final = CARD_TEXT_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,12 +97,12 @@ def stored(owner: str, facts: Sequence[NewFact]) -> tuple[list[PreparedArtifact]
 
 
 def _together(facts: Sequence[NewFact]) -> Iterator[list[bytes]]:
-    """The facts' texts, as many together as an artifact inside the record holds."""
+    """The facts' texts, as many together as fill an artifact: not more, because who reads one text reads all of it."""
     lines: list[bytes] = []
     size = 0
     for one in facts:
         line = one.fact.statement.encode("utf-8")
-        if lines and size + len(line) > ARTIFACT_INLINE_BYTES_MAX:
+        if lines and size + len(line) > _TOGETHER_BYTES:
             yield lines
             lines, size = [], 0
         lines.append(line)
