@@ -37,8 +37,8 @@ _LINE_TOKENS: Final = 32
 """What a fact's line takes, as a rule."""
 _LINE_TOKENS_MIN: Final = 8
 """No line takes less: its marks alone do not."""
-_LOOKED_AT: Final = 256
-_LOOKED_SHARE: Final = 4
+_LOOKED_AT: Final = 128
+_LOOKED_SHARE: Final = 2
 """For what room is left, so many memories are looked at, or so many times those that were taken."""
 _MIDNIGHT: Final = "T00:00:00Z"
 
@@ -82,7 +82,7 @@ def compile_context(
     ranking = rank(view, Decision(focus=query), engine.embedder(), preferences=False, hops=_HOPS)
     counter, tokens = counter_of(model or _COUNTED_AS, resolve_profile(model or _COUNTED_AS, engine.profiles))
     offered = _offered(engine, scope, call, view, ranking, analyse_query(query), first=max_tokens // _LINE_TOKENS)
-    chosen, lines, used = _filled(offered, max_tokens, tokens)
+    chosen, lines, used = filled(offered, max_tokens, tokens)
     facts = [item.seen for item in chosen if item.card.fact is not None]
     return Context(
         text="".join(lines),
@@ -140,7 +140,7 @@ def _offered(
             yield item, _line(item, view, scope.principal)
 
 
-def _filled(
+def filled(
     offered: Iterable[tuple[PackItem, str]], budget: int, tokens: Callable[[str], int]
 ) -> tuple[list[PackItem], list[str], int]:
     """What fits, as it is offered, with its lines; and the tokens of all of them together."""
