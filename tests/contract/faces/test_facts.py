@@ -127,6 +127,8 @@ def test_sources_that_disagree_are_both_kept_marked_and_listed(facts: Facts) -> 
     assert (first["ref"], second["ref"]) == (one["ref"], other["ref"])
     assert (first["contradicts"], second["contradicts"]) == ([other["ref"]], [one["ref"]])
     assert (first["stated_in"], first["sources"][0]["start"], first["sources"][0]["end"]) == ([minutes["ref"]], 9, 12)
+    told = facts.compile("Who was the head of Acme?", max_tokens=500, as_of=year(2))
+    assert f"contradicted by {one['ref']}" in told["text"]
     (held,) = facts.time_travel(year(2))["facts"]
     assert (held["ref"], held["contradicts"]) == (other["ref"], [one["ref"]])
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import starmap
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
 from mn_contract.errors import InvalidInput
 from mn_contract.limits import DIVERSITY_WINDOW, FACTS_WEIGHED_MAX
+from mn_contract.names import format_ref
 from mn_contract.smp import item_text
 from mn_engine.domain.facts import FOREVER
 from mn_engine.domain.known import KnownFact
@@ -41,6 +42,7 @@ _LOOKED_AT: Final = 128
 _LOOKED_SHARE: Final = 2
 """For what room is left, so many memories are looked at, or so many times those that were taken."""
 _MIDNIGHT: Final = "T00:00:00Z"
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,12 +85,11 @@ def compile_context(
     counter, tokens = counter_of(model or _COUNTED_AS, resolve_profile(model or _COUNTED_AS, engine.profiles))
     offered = _offered(engine, scope, call, view, ranking, analyse_query(query), first=max_tokens // _LINE_TOKENS)
     chosen, lines, used = filled(offered, max_tokens, tokens)
-    facts = [item.seen for item in chosen if item.card.fact is not None]
     return Context(
         text="".join(lines),
-        refs=tuple(view.ref(view.place(item.seen.stored.ordinal)) for item in chosen),
-        facts=tuple(known_facts(engine, scope, call, view, facts)),
-        episodes=tuple(item for item in chosen if item.card.fact is None),
+        refs=tuple(view.ref(view.place(one.seen.stored.ordinal)) for one in chosen),
+        facts=tuple(one for one in chosen if isinstance(one, KnownFact)),
+        episodes=tuple(one for one in chosen if isinstance(one, PackItem)),
         used=used,
         budget=max_tokens,
         counter=counter,
@@ -99,17 +100,18 @@ def compile_context(
     )
 
 
-def _line(item: PackItem, view: View, asker: str) -> str:
-    """An item as text: of a fact, with when it holds."""
-    if item.card.fact is None:
-        return item.text(asker)
-    spans = view.facts.spans(view.place(item.seen.stored.ordinal))
+def _line(known: KnownFact, asker: str) -> str:
+    """A fact as text: with when it holds, and which facts of other sources say otherwise of that time."""
+    said = [*starmap(_span, known.spans)] or ["replaced"]
+    if known.contradicts:
+        said.append(f"contradicted by {', '.join(format_ref(key.owner, key.id, asker) for key in known.contradicts)}")
+    key = known.card.key
     return item_text(
         {
-            "ref": view.ref(view.place(item.seen.stored.ordinal)),
+            "ref": format_ref(key.owner, key.id, asker),
             "layer": "fact",
             "occurred_at": None,
-            "content": f"{item.content} ({'; '.join(starmap(_span, spans)) or 'replaced'})",
+            "content": f"{known.card.text} ({'; '.join(said)})",
         }
     )
 
@@ -122,7 +124,7 @@ def _span(since: int, until: int) -> str:
 
 def _offered(
     engine: Engine, scope: Scope, call: Call, view: View, ranking: Ranking, asked: Query, *, first: int
-) -> Iterator[tuple[PackItem, str]]:
+) -> Iterator[tuple[KnownFact | PackItem, str]]:
     """Ranked memories in the order of their use for what they take, and as text; loaded as far as they are looked
     at, about `first` of them at once, then some more at a time."""
     ordered = ranking.ordered(FACTS_WEIGHED_MAX)
@@ -134,17 +136,23 @@ def _offered(
     for start in (0, *range(first, count, _LOADED_AT_ONCE)):
         some = offered[start : start + _LOADED_AT_ONCE] if start else offered[:first]
         stored = load(engine, scope, call, view, [view.ordinal(int(places[one])) for one in some])
-        for one, card in zip(some, stored, strict=True):
-            why = why_of(card, asked, retrievers(int(ordered.found_by[one])), one + 1, int(ordered.scores[one]))
-            item = PackItem(seen=see(card, view), why=why)
-            yield item, _line(item, view, scope.principal)
+        seen = [see(card, view) for card in stored]
+        facts = iter(known_facts(engine, scope, call, view, [one for one in seen if one.stored.card.fact is not None]))
+        for number, one in zip(some, seen, strict=True):
+            if one.stored.card.fact is not None:
+                known = next(facts)
+                yield known, _line(known, scope.principal)
+                continue
+            bits, score = int(ordered.found_by[number]), int(ordered.scores[number])
+            item = PackItem(seen=one, why=why_of(one.stored, asked, retrievers(bits), number + 1, score))
+            yield item, item.text(scope.principal)
 
 
 def filled(
-    offered: Iterable[tuple[PackItem, str]], budget: int, tokens: Callable[[str], int]
-) -> tuple[list[PackItem], list[str], int]:
+    offered: Iterable[tuple[_Item, str]], budget: int, tokens: Callable[[str], int]
+) -> tuple[list[_Item], list[str], int]:
     """What fits, as it is offered, with its lines; and the tokens of all of them together."""
-    taken: list[tuple[PackItem, str]] = []
+    taken: list[tuple[_Item, str]] = []
     room = budget
     for looked, (item, line) in enumerate(offered, start=1):
         cost = tokens(line)
