@@ -1,4 +1,4 @@
-"""The tools of the fact graph: rows of the tool table (wire.tools)."""
+"""The tools of the fact graph: rows of the tool table (wire.table)."""
 
 from __future__ import annotations
 

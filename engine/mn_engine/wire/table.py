@@ -10,7 +10,8 @@ from typing import Any, Final
 from mn_contract.errors import InvalidInput
 from mn_contract.limits import ID_BYTES_MAX
 from mn_engine.wire.fact_tools import FACT_TOOLS
-from mn_engine.wire.tools import PACK_TOOLS, Tool
+from mn_engine.wire.pack_tools import PACK_TOOLS
+from mn_engine.wire.tools import Tool
 
 _ALL: Final = (*PACK_TOOLS, *FACT_TOOLS)
 TOOLS: Final[Mapping[str, Tool]] = MappingProxyType({tool.name: tool for tool in _ALL})
