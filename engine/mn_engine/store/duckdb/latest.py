@@ -89,8 +89,9 @@ class Latest:
 
     def _take(self, run_key: str, head: Run, staged: Staged) -> None:
         revisions = [revision for of, revision, *_ in staged.rows.get("events", ()) if of == run_key]
-        if head.tombstone is not None or any(of == run_key for of, _ in staged.arrays):
-            self._runs.pop(run_key, None)  # it was cleared, or a table of many rows came
+        many = len(staged.rows.get("cards", ())) > ROWS_MAX or any(of == run_key for of, _ in staged.arrays)
+        if head.tombstone is not None or many:
+            self._runs.pop(run_key, None)
         elif revisions:
             cards, relations, endings = (
                 [pick(row) for row in staged.rows.get(table, ()) if row[0] == run_key]
