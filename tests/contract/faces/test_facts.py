@@ -249,6 +249,7 @@ def test_random_histories_are_told_as_the_rule_has_them(history: list[Any]) -> N
 
 
 @pytest.mark.full
+@pytest.mark.timeout(3600)
 @settings(max_examples=10_000, suppress_health_check=list(HealthCheck))
 @given(HISTORIES)
 def test_ten_thousand_histories_leak_nothing_stale(history: list[Any]) -> None:
