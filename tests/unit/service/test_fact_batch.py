@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mn_contract.errors import ContextBudgetExceeded, InvalidInput
+from mn_contract.errors import ContextBudgetExceeded, IdempotencyConflict, InvalidInput
 from mn_contract.limits import BATCH_CARDS_MAX, CARD_TEXT_BYTES_MAX, FACT_OBJECT_BYTES_MAX, ID_BYTES_MAX
 from mn_engine.bootstrap import engine_over
 from mn_engine.domain.cards import Card, Kind, SourceRange
@@ -154,4 +155,23 @@ def test_nothing_is_recorded_for_a_caller_who_has_gone() -> None:
     assert engine.store.run(scope.run_key).revision == 0
     assert record_facts(engine, scope, Call(), asked=asked).refs == ("k",)
     assert record_facts(engine, scope, Call(), asked=asked).replayed
+    engine.close()
+
+
+def test_a_replay_is_answered_when_what_it_says_is_past() -> None:
+    now = [NOW]
+    engine, scope = (
+        replace(engine_over(MemoryStore()), clock=lambda: now[0]),
+        Scope(job_id="j", run_id="r", principal=OWNER),
+    )
+    until = NewFact(fact=Fact(subject="s", predicate="p", object="o"), valid_until=NOW + 1)
+    asked = NewFacts(key="k", facts=(until,))
+    first = record_facts(engine, scope, Call(), asked=asked)
+    now[0] = NOW + 2
+    again = record_facts(engine, scope, Call(), asked=asked)
+    assert (again.refs, again.revision, again.replayed) == (first.refs, first.revision, True)
+    with pytest.raises(InvalidInput):
+        record_facts(engine, scope, Call(), asked=NewFacts(key="other", facts=(until,)))
+    with pytest.raises(IdempotencyConflict):
+        record_facts(engine, scope, Call(), asked=NewFacts(key="k", facts=(until, until)))
     engine.close()

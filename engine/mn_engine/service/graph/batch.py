@@ -18,10 +18,9 @@ import pyarrow as pa
 from mn_contract.documents import ARTIFACT_PREFIX
 from mn_contract.errors import InvalidInput
 from mn_contract.limits import CARD_TEXT_BYTES_MAX
-from mn_contract.names import format_ref
 from mn_engine.domain.artifacts import Artifact
 from mn_engine.domain.cards import CardKey, Kind, Stance, check_size, document_tokens
-from mn_engine.domain.events import PreparedArtifact
+from mn_engine.domain.events import PreparedArtifact, check_replay
 from mn_engine.domain.hashes import hash64
 from mn_engine.domain.requests import TEXT_MEDIA_TYPE, NewFact, NewFacts, of_fact
 from mn_engine.domain.scope import Scope
@@ -52,6 +51,10 @@ def record_facts(engine: Engine, scope: Scope, call: Call, *, asked: NewFacts) -
     the place of follows from the record. Raises InvalidInput, IdempotencyConflict, ContextBudgetExceeded."""
     call.check()
     written_run(engine, scope)
+    refs, fingerprint = tuple(asked.ids), asked.fingerprint
+    recorded = engine.store.event(scope.run_key, scope.principal, asked.key)
+    if recorded is not None:  # a fact that began when it was recorded may have ended by now
+        return Recorded(refs=refs, revision=check_replay(recorded, fingerprint).revision, replayed=True)
     now = engine.clock()
     artifacts, bodies = stored(scope.principal, asked.facts)
     vectors = [vector.tobytes() for vector in engine.embedder().embed([one.fact.statement for one in asked.facts])]
@@ -59,14 +62,13 @@ def record_facts(engine: Engine, scope: Scope, call: Call, *, asked: NewFacts) -
         scope.run_key,
         owner=scope.principal,
         key=asked.key,
-        fingerprint=asked.fingerprint,
+        fingerprint=fingerprint,
         cards=table_of(asked, bodies, owner=scope.principal, now=now, vectors=vectors),
         artifacts=artifacts,
         recorded_at=now,
         expired=call.expired,
     )
     (told,) = receipt.events
-    refs = tuple(format_ref(scope.principal, card_id, scope.principal) for card_id in asked.ids)
     return Recorded(refs=refs, revision=told.revision, replayed=told.replayed)
 
 
