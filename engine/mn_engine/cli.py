@@ -115,7 +115,8 @@ def verify_bundle(file: BinaryIO, root: str) -> None:
     _tell_cards(proved)
     known = "the root that was given" if root else "compare it with one that you have kept"
     click.echo(
-        f"OK: {len(proved.cards)} records of job {proved.job_id}, run {proved.run_id}, revision {proved.revision}"
+        f"OK: {len(proved.cards)} records, revision {proved.revision}; the bundle calls it job {proved.job_id}, "
+        f"run {proved.run_id}"
     )
     click.echo(f"root {proved.root} ({known})")
 
@@ -220,7 +221,8 @@ def cmp_demo(arguments: tuple[str, ...]) -> NoReturn:
 
 def _tell_cards(proved: Proved) -> None:
     for card in proved.cards:
-        click.echo(f"{card.owner}:{card.id}  {' '.join(card.text.split())[:80]}")
+        said = "".join(one if one.isprintable() else "?" for one in " ".join(card.text.split())[:80])
+        click.echo(f"{card.owner}:{card.id}  {said}")
 
 
 def _write_secret(path: Path, text: str) -> None:

@@ -137,6 +137,8 @@ def read_signing_key(environment: Mapping[str, str] | None = None, *, named: str
     if not path:
         return None
     try:
+        if not stat.S_ISREG(os.stat(Path(path).expanduser()).st_mode):
+            raise InvalidInput(f"{field}: {path} is no file; mn-context-engine keygen makes one", field=field)
         with Path(path).expanduser().open(encoding="utf-8") as file:
             exposed = os.fstat(file.fileno()).st_mode & stat.S_IROTH
             text = file.read(_FILE_BYTES_MAX)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
+from uuid import uuid4
 
 from mn.context.working.v1 import card_pb2
-from mn_contract.canonical import digest
 from mn_contract.errors import InvalidInput
 from mn_contract.limits import BATCH_CARDS_MAX
 from mn_contract.names import check_id
 from mn_sdk.arguments import read_time
 from mn_sdk.memories import Ask, asked_document
 
-_DIGITS: Final = 16
 _SAID: Final = ("subject", "predicate", "object")
 _NEEDED: Final = frozenset(_SAID)
 _TIMES: Final = ("valid_from", "valid_until")
@@ -56,16 +56,17 @@ class Facts:
         `confidence`, `key`."""
         return self._document("UpsertFact", subject=subject, predicate=predicate, object=object, **arguments)
 
-    def upsert_many(self, facts: Iterable[Mapping[str, Any]], *, key: str | None = None) -> tuple[str, ...]:
+    def upsert_many(self, facts: Iterable[Mapping[str, Any]], *, key: str | None = None) -> dict[str, Any]:
         """Records facts in one transaction, at most 4,096: {subject, predicate, object, qualifier, singular,
-        valid_from, valid_until, confidence}. Answers their references, in order. The same again under the same `key`
-        (unset: made of what they say) changes nothing."""
-        given = [dict(fact) for fact in facts]
-        if not 1 <= len(given) <= BATCH_CARDS_MAX:
+        valid_from, valid_until, confidence}. Answers {refs, revision, replayed}, their references in order. The same
+        again under the same `key` changes nothing; without one they are said again."""
+        some = islice(facts, BATCH_CARDS_MAX + 1)
+        messages = [_new_fact(fact, place) for place, fact in enumerate(some)]
+        if not 1 <= len(messages) <= BATCH_CARDS_MAX:
             raise InvalidInput(f"1-{BATCH_CARDS_MAX} facts can be recorded at once", field="facts")
-        named = f"facts-{digest(given)[:_DIGITS]}" if key is None else check_id(key, "key")
-        messages = [_new_fact(fact, place) for place, fact in enumerate(given)]
-        return tuple(self._ask("RecordFacts", card_pb2.RecordFactsRequest(key=named, facts=messages)).cards)
+        named = f"facts-{uuid4().hex}" if key is None else check_id(key, "key")
+        answer = self._ask("RecordFacts", card_pb2.RecordFactsRequest(key=named, facts=messages))
+        return {"refs": list(answer.cards), "revision": answer.revision, "replayed": answer.replayed}
 
     def compile(self, query: str, *, max_tokens: int, **arguments: Any) -> dict[str, Any]:
         """The best facts and episodes for a question, as `text` of at most `max_tokens`; further arguments are those
@@ -118,6 +119,8 @@ class Facts:
 
 
 def _new_fact(fact: Mapping[str, Any], place: int) -> card_pb2.NewFact:
+    if not isinstance(fact, Mapping):
+        raise InvalidInput(f"facts[{place}] is no object", field=f"facts[{place}]")
     unknown = fact.keys() - _PARTS
     if unknown or not fact.keys() >= _NEEDED:
         told = f"it has no {', '.join(sorted(map(str, unknown)))}" if unknown else f"it needs {', '.join(_SAID)}"

@@ -93,7 +93,7 @@ def _said_as_triples(one: _List, root: Path, run_id: str, samples: Samples, case
     with Membrane((), root=root, run_id=run_id) as ours:
         facts = Facts(ours.client.call)
         said = [_triple(place, fact.text, _BEFORE) for place, fact in enumerate(one.facts)]
-        refs = facts.upsert_many(said, key="facts")
+        refs = facts.upsert_many(said, key="facts")["refs"]
         facts.upsert_many([_triple(place, one.newer, _SINCE) for place in sorted(one.old)], key="newer")
         now, then = (facts.compile(one.question, max_tokens=_TOKENS, as_of=at)["refs"] for at in (None, _BETWEEN))
     old = {refs[place] for place in one.old}

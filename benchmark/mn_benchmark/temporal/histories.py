@@ -133,7 +133,8 @@ class _Histories:
             progress(f"temporal: step {step + 1} of {_STEPS} of {len(some):,} histories")
             for batch in batches(some, BATCH_CARDS_MAX):
                 said = [self._histories[number][step].said(self._subjects[number]) for number in batch]
-                for number, ref in zip(batch, facts.upsert_many(said, key=f"{step}-{batch[0]}"), strict=True):
+                refs = facts.upsert_many(said, key=f"{step}-{batch[0]}")["refs"]
+                for number, ref in zip(batch, refs, strict=True):
                     self._of[ref] = number, len(self._refs[number])
                     self._refs[number].append(ref)
             self._revisions.append(opened.revision)

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mn_contract.errors import ContextError, InvalidInput, SourceMismatch
-from mn_contract.names import check_sha256
+from mn_contract.names import check_id, check_sha256
 from mn_engine.domain.cards import Card
+from mn_engine.domain.known import STATED_IN
 from mn_engine.domain.leaves import proved_card_leaf
 from mn_engine.domain.merkle import leaf_hash, proved_root
 from mn_engine.domain.runs import chained_root
@@ -29,7 +30,8 @@ _KEYS: Final = ("format", "job_id", "run_id", "revision", "root", "previous_root
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proved:
     """What a bundle proves: the cards, in its order, of a run whose root is `root` at `revision`, chained over the
-    root `tree` of `size` leaves."""
+    root `tree` of `size` leaves. `job_id` and `run_id` are what the bundle calls the run: its root does not say them, a
+    signed one does (domain.checkpoints)."""
 
     job_id: str
     run_id: str
@@ -79,9 +81,13 @@ def verify_bundle(document: Any, *, expected_root: str = "") -> Proved:
     )
     if not cards:
         raise InvalidInput("the bundle has no records", field="records")
+    there = {card.key for card in cards}
+    for at, card in enumerate(cards):
+        if not there.issuperset(card.targets(STATED_IN)):
+            raise InvalidInput(f"records.{at} was stated in a record that is not in the bundle", field=f"records.{at}")
     return Proved(
-        job_id=_text(bundle, "job_id"),
-        run_id=_text(bundle, "run_id"),
+        job_id=check_id(_text(bundle, "job_id"), "job_id"),
+        run_id=check_id(_text(bundle, "run_id"), "run_id"),
         revision=bundle["revision"],
         size=size,
         tree=tree,
@@ -110,7 +116,7 @@ def _card(
         raise SourceMismatch(f"{at} is not what the tree has in its place", field=at)
     try:
         card = Card.from_json({**json.loads(meta), "text": text})
-    except (ContextError, ValueError, TypeError, KeyError) as error:
+    except (ContextError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise InvalidInput(f"{at}.meta is no card", field=f"{at}.meta") from error
     for cited in (card.body, *card.sources):
         data = sources.get(cited.span)

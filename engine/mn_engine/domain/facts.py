@@ -18,7 +18,7 @@ Other facts, however alike, have nothing to do with it.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -111,17 +111,23 @@ def timeline(said: Sequence[Said]) -> list[Span]:
     """
     last = {(one.triple, one.since): number for number, one in enumerate(said)}
     spans: list[Span] = []
+    disjoint = True
     for number, one in enumerate(said):
         if last[one.triple, one.since] != number:
             continue
         if not one.singular:
             _insert(spans, Span(one.since, one.until, number))
+            disjoint = False
             continue
         until = one.until
         if until == FOREVER:
             at = bisect_right(spans, one.since, key=lambda span: span.since)
             until = spans[at].since if at < len(spans) else FOREVER
-        spans = sorted([*_without(spans, one.since, until), Span(one.since, until, number)])
+        # Of spans that do not overlap, those that the new one touches stand side by side.
+        first = bisect_right(spans, one.since, key=lambda span: span.until) if disjoint else 0
+        end = bisect_left(spans, until, key=lambda span: span.since) if disjoint else len(spans)
+        touched = spans[first : max(first, end)]
+        spans[first : max(first, end)] = sorted([*_without(touched, one.since, until), Span(one.since, until, number)])
     return spans
 
 
@@ -176,14 +182,17 @@ def contradictions(said: Sequence[Said], sources: Sequence[frozenset[Hashable]])
         at = bisect_right(begins, one.since)
         return begins[at] if at < len(begins) else FOREVER
 
-    return [
-        (one, other)
-        for place, one in enumerate(facts)
-        for other in facts[place + 1 :]
-        if said[one].triple != said[other].triple
-        and max(said[one].since, said[other].since) < min(ends(said[one]), ends(said[other]))
-        and not sources[one] & sources[other]
-    ]
+    facts.sort(key=lambda number: said[number].since)
+    pairs = []
+    for place, one in enumerate(facts):
+        end = ends(said[one])
+        for other in facts[place + 1 :]:
+            if said[other].since >= end:
+                break
+            overlap = said[other].since < ends(said[other])
+            if overlap and said[one].triple != said[other].triple and not sources[one] & sources[other]:
+                pairs.append((min(one, other), max(one, other)))
+    return sorted(pairs)
 
 
 def _insert(spans: list[Span], span: Span) -> None:

@@ -119,6 +119,7 @@ class RunIndex:
         Raises ContextBudgetExceeded where a run outgrows its index.
         """
         assert upto >= self.revision, "an index does not go back"
+        assert (rows.ordinals[1:] > rows.ordinals[:-1]).all(), "cards come by ordinal"
         first, count = len(self), len(rows.ordinals)
         if first + count > CARDS_MAX:
             raise ContextBudgetExceeded(

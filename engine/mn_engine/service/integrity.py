@@ -38,6 +38,8 @@ class Integrity:
     size: int
     root: str
     tampered: Tampered | None
+    had: frozenset[str] = frozenset()
+    """The roots that the leaves have been found to have, the newest among them."""
 
     @property
     def holds(self) -> bool:
@@ -48,22 +50,23 @@ class Integrity:
 def verify_integrity(engine: Engine, scope: Scope, call: Call, *, expected_root: str = "") -> Integrity:
     """Looks over all of a run. What is not the asker's own is told by its number, not by its name.
 
-    With `expected_root`, a root that somebody has kept, the run must have had it: raises InvalidInput where it never
-    had.
+    With `expected_root`, a root that somebody has kept, the run must have had it over leaves that it still has: raises
+    InvalidInput where all is well but for that. What is written beside the leaves proves nothing: neither a root that
+    does not follow from them, nor one of a record of before there were trees.
     """
     if expected_root:
         check_sha256(expected_root, "expected_root")
     call.check()
     run = engine.store.run(scope.run_key)
     run.check_readable()
-    if expected_root and expected_root not in {EMPTY_ROOT, *(at.root for at in engine.store.roots(scope.run_key))}:
+    found = look_over(engine.store, scope.run_key, run, call)
+    tampered = found.tampered
+    if tampered is None and expected_root and expected_root not in found.had:
         raise InvalidInput(
             "the run never had this root: it is of another run, or what it was over has been changed since",
             field="expected_root",
             root=run.root,
         )
-    found = look_over(engine.store, scope.run_key, run, call)
-    tampered = found.tampered
     if tampered is not None and tampered.kind in _NAMED and not tampered.name.startswith(f"{scope.principal}:"):
         return replace(found, tampered=replace(tampered, name=""))  # another's, who may have hidden it (invariant 7)
     return found
@@ -71,13 +74,17 @@ def verify_integrity(engine: Engine, scope: Scope, call: Call, *, expected_root:
 
 def look_over(store: Store, run_key: str, run: Run, call: Call) -> Integrity:
     """Reads every leaf again, up to the head `run`, and follows the roots."""
-    tampered = next(_wrong(store, run_key, run, call), None)
-    return Integrity(revision=run.revision, size=run.frontier.size, root=run.root, tampered=tampered)
+    roots = store.roots(run_key)
+    newest = store.run(run_key)  # read after them: what was written meanwhile is not over more leaves than it has
+    chain = _Chain([at for at in roots if at.size <= run.frontier.size])
+    beyond = [at for at in roots if at.size > newest.frontier.size]
+    tampered = _root_wrong(beyond[0]) if beyond else next(_wrong(store, run_key, run, call, chain), None)
+    had = frozenset({EMPTY_ROOT, *chain.had})
+    return Integrity(revision=run.revision, size=run.frontier.size, root=run.root, tampered=tampered, had=had)
 
 
-def _wrong(store: Store, run_key: str, run: Run, call: Call) -> Iterator[Tampered]:
+def _wrong(store: Store, run_key: str, run: Run, call: Call, chain: _Chain) -> Iterator[Tampered]:
     """What is wrong, in the order in which it was written."""
-    chain = _Chain([at for at in store.roots(run_key) if at.size <= run.frontier.size])
     for first in range(0, run.frontier.size, _LEAVES_AT_ONCE):
         call.check()
         count = min(_LEAVES_AT_ONCE, run.frontier.size - first)
@@ -113,6 +120,8 @@ class _Chain:
         self._next = 0
         self._root = EMPTY_ROOT
         self._frontier = Frontier()
+        self.had: set[str] = set()
+        """Those that follow from leaves."""
         while self._next < len(roots) and not roots[self._next].size:
             self._root = roots[self._next].root  # that of a record of before there were trees, else the empty one
             self._next += 1
@@ -129,6 +138,7 @@ class _Chain:
                 yield _root_wrong(at)
             self._next += 1
         self._root = expected
+        self.had.add(expected)
 
     def ended(self, run: Run) -> Iterator[Tampered]:
         """Tells where the roots go on elsewhere than the leaves, or end in another one than the run's."""

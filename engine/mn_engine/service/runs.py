@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mn_contract.errors import NotFound
 from mn_contract.limits import REASON_BYTES_MAX
 from mn_contract.names import check_text
-from mn_engine.domain.runs import Run, RunState, Tombstone, check_max_stored_bytes
+from mn_engine.domain.runs import EMPTY_ROOT, Run, RunState, Tombstone, check_max_stored_bytes
 from mn_engine.domain.scope import Scope
 from mn_engine.service.engine import Call, Engine
 
@@ -28,6 +28,14 @@ def written_run(engine: Engine, scope: Scope) -> Run:
         run = engine.store.open_run(scope.job_id, scope.run_id, max_stored_bytes=None, now=engine.clock())
     run.check_readable()
     return run
+
+
+def root_at(engine: Engine, scope: Scope, revision: int) -> str:
+    """The root that the run has, or had last, at a revision that it has been at."""
+    run = engine.store.run(scope.run_key)
+    if run.revision == revision:
+        return run.root
+    return next((at.root for at in reversed(engine.store.roots(scope.run_key)) if at.revision == revision), EMPTY_ROOT)
 
 
 def get_run(engine: Engine, scope: Scope, call: Call) -> Run:

@@ -235,6 +235,7 @@ FACT_TOOLS: Final = (
             "source_range": {
                 "type": "array",
                 "items": _WHOLE,
+                "minItems": 2,
                 "maxItems": 2,
                 "description": "Start and end of what says so, in bytes of the episode's text.",
             },

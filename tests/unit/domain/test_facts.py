@@ -181,3 +181,30 @@ def test_one_source_plural_facts_and_the_same_said_twice_contradict_nothing() ->
     assert contradictions([said("a", 1, plural=True), said("b", 1)], apart) == []
     taken_back = [said("a", 1, 9), said("b", 2, 9), said("a", 1, 2)]
     assert contradictions(taken_back, [frozenset({number}) for number in range(3)]) == []
+
+
+@given(histories(), st.lists(st.sets(st.sampled_from("xyz"), max_size=2), min_size=20, max_size=20))
+def test_contradictions_are_the_pairs_that_speak_of_one_time(history: list[Said], rests_on: list[set[str]]) -> None:
+    sources = [frozenset(some) for some in rests_on[: len(history)]]
+    again = {(one.triple, one.since): number for number, one in enumerate(history)}
+    said = [
+        one
+        for one in range(len(history))
+        if history[one].singular and again[history[one].triple, history[one].since] == one
+    ]
+
+    def times(number: int) -> set[int]:
+        one = history[number]
+        later = [history[other].since for other in said if history[other].since > one.since]
+        end = min(later, default=FOREVER) if one.until == FOREVER else one.until
+        return set(range(one.since, min(end, 60)))
+
+    assert contradictions(history, sources) == [
+        (one, other)
+        for one in said
+        for other in said
+        if one < other
+        and history[one].triple != history[other].triple
+        and times(one) & times(other)
+        and not sources[one] & sources[other]
+    ]

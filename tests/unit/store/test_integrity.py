@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,8 @@ from mn_engine.domain.access import OPEN, Acl
 from mn_engine.domain.cards import CardKey, Kind, Relation
 from mn_engine.domain.facts import Fact
 from mn_engine.domain.leaves import columns_sha256
-from mn_engine.domain.merkle import leaf_hash
+from mn_engine.domain.merkle import Frontier, leaf_hash
+from mn_engine.domain.runs import chained_root
 from mn_engine.domain.scope import Scope
 from mn_engine.service.engine import Call
 from mn_engine.service.integrity import Integrity, look_over, verify_integrity
@@ -159,6 +161,49 @@ def test_roots_that_run_ahead_of_their_leaves_hide_nothing(store: DuckDBStore) -
     found = looked(store).tampered
     assert found is not None
     assert found.kind == "root"
+
+
+def test_a_root_that_was_written_beside_the_leaves_is_not_one_that_the_run_had(store: DuckDBStore) -> None:
+    """Whoever changes a record may hash it anew; a root that somebody has kept must tell, whatever rows are added."""
+    kept = store.run(KEY).root
+    engine, scope = engine_over(store), Scope(job_id=JOB, run_id=RUN, principal="ada", roles=frozenset())
+    assert verify_integrity(engine, scope, Call(), expected_root=kept).holds
+    connection, names = store._database.write, TABLES["heads"].names
+    heads = [list(row) for row in rows(connection, f"SELECT {', '.join(names)} FROM heads ORDER BY seq")]
+    seq, root, frontier = (names.index(name) for name in ("seq", "root", "frontier"))
+
+    def verdict(forged: list[list[Any]]) -> bool:
+        connection.execute("DELETE FROM heads")
+        for row in forged:
+            row[-1] = columns_sha256(row[:-1])
+            connection.execute(f"INSERT INTO heads VALUES ({', '.join('?' * len(row))})", row)
+        store._heads.forget()
+        with contextlib.suppress(InvalidInput):
+            return verify_integrity(engine, scope, Call(), expected_root=kept).holds
+        return False
+
+    def rechained(base: str) -> list[list[Any]]:
+        """The heads of the record as it is, were `base` the root of a record of before there were trees."""
+        chained, before = [], base
+        for row in heads:
+            grown, size = list(row), Frontier.of(row[frontier]).size
+            if size:
+                tree, revision = Frontier.of(row[frontier]), row[names.index("revision")]
+                before = grown[root] = chained_root(before, revision, size, tree.root)
+            else:
+                grown[root] = base
+            chained.append(grown)
+        return chained
+
+    other = rechained("1" * 64)
+    assert not verdict(other)
+    early, far = list(other[0]), list(other[0])
+    early[seq], early[root] = -1, kept
+    far[seq], far[root], far[frontier] = -1, kept, Frontier(1 << 40, (b"x" * 32,)).text
+    assert not verdict([early, *other])
+    assert not verdict([far, *other])
+    assert not verdict(rechained(kept))
+    assert verdict(heads)
 
 
 def test_a_file_that_is_gone_or_changed_is_found(store: DuckDBStore, tmp_path: Path) -> None:

@@ -11,11 +11,12 @@ import duckdb
 import pytest
 
 from mn_contract.errors import ContextError, DependencyUnavailable, IdempotencyConflict
+from mn_engine.bootstrap import engine_over
 from mn_engine.store.duckdb import DuckDBStore
 from mn_engine.store.duckdb import writer as writer_module
 from mn_engine.store.duckdb.staging import Staged
 from mn_engine.store.duckdb.writer import Writer
-from tests.storing import KEY, batch, card, event, everything, observe, open_run
+from tests.storing import KEY, batch, bulk, card, event, everything, observe, open_run, sha
 
 
 @pytest.fixture
@@ -229,3 +230,42 @@ def _ignoring(call: Callable[[], Any]) -> None:
         call()
     except DependencyUnavailable:
         return
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_table_between_single_writes_of_one_group_is_read_in_its_place(
+    store: DuckDBStore, tmp_path: Path, known: bool
+) -> None:
+    """Invariant 4: its rows lie behind theirs in the file, and what is read goes by ordinal all the same."""
+    observe(store, "first")
+    if known:
+        store.index_columns(KEY, after=0, upto=1)
+    with Gate(store) as gate:
+        gate.submit("one", lambda: observe(store, "one"))
+        gate.submit(
+            "table",
+            lambda: store.commit_table(
+                KEY, owner="ada", key="t", fingerprint=sha(b"t"), cards=bulk(card("two"), card("three"))
+            ),
+        )
+        gate.submit("four", lambda: observe(store, "four"))
+    assert [gate.outcomes["one"], gate.outcomes["table"].revision, gate.outcomes["four"]] == [2, 3, 4]
+    order = ["first", "one", "two", "three", "four"]
+    engine = engine_over(store)
+    for opened in (store, None):
+        if opened is None:
+            store.close()
+            opened = DuckDBStore(store._path, free_bytes_floor=0)
+            engine = engine_over(opened)
+        for after in range(5):
+            for upto in range(after, 5):
+                ids = opened.index_columns(KEY, after=after, upto=upto).cards["id"].to_pylist()
+                assert ids == [one for one in order if after < _revision(one) <= upto]
+        index = engine.indexes.at_least(KEY, 4)
+        assert [index.key(place).id for place in range(5)] == order
+        if opened is not store:
+            opened.close()
+
+
+def _revision(card_id: str) -> int:
+    return {"first": 1, "one": 2, "two": 3, "three": 3, "four": 4}[card_id]

@@ -28,6 +28,7 @@ from mn_engine.service.compile import load, why_of
 from mn_engine.service.counting import counter_of
 from mn_engine.service.engine import Call, Engine
 from mn_engine.service.graph.read import known_facts, when
+from mn_engine.service.runs import root_at
 from mn_engine.service.seen import see
 
 _COUNTED_AS: Final = "gpt-4o"
@@ -95,7 +96,7 @@ def compile_context(
         counter=counter,
         left=len(ranking) - len(chosen),
         revision=revision,
-        root=engine.store.run(scope.run_key).root,
+        root=root_at(engine, scope, revision),
         as_of=at,
     )
 

@@ -207,8 +207,12 @@ def _contradictions(
     """The contradictions of some places, each given by its cards and facts, as pairs of cards. Sources are looked up
     where there is a contradiction if they differ."""
     doubtful: dict[int, tuple[list[int], list[Said]]] = {}
+    looked: set[int] = set()
     for cards, said in timelines:
         call.check()
+        if not cards or cards[0] in looked:
+            continue
+        looked.add(cards[0])
         if len(said) > 1 and contradictions(said, [frozenset({number}) for number in range(len(said))]):
             doubtful[cards[0]] = cards, said
     asked = [card for cards, _ in doubtful.values() for card in cards]

@@ -20,7 +20,7 @@ from mn_engine.service.compile import load
 from mn_engine.service.engine import Call, Engine
 from mn_engine.service.notes import note_key
 from mn_engine.service.record import record_events
-from mn_engine.service.runs import written_run
+from mn_engine.service.runs import root_at, written_run
 
 _DIGITS: Final = 16
 """Of a name that is made of what is said: a model reads them."""
@@ -91,16 +91,13 @@ def upsert_fact(
     from the record. A fact that stands already as it is said changes nothing. Raises InvalidInput, NotFound for an
     episode that is not there."""
     now = engine.clock()
-    since = now if valid_from is None else valid_from
-    if valid_until is not None and valid_until <= since:
-        raise InvalidInput("valid_until must be after valid_from (left out: now)", field="valid_until")
     run = written_run(engine, scope)
-    view = engine.indexes.view(scope, run.revision)
     if source_range is not None and not source_episode:
         raise InvalidInput("a source_range lies in a source_episode: give that, too", field="source_range")
     sources: tuple[NewRange, ...] = ()
     relations: tuple[tuple[str, str], ...] = ()
     if source_episode:
+        view = engine.indexes.view(scope, run.revision)
         sources, relations = _stated(engine, scope, call, view, source_episode, source_range)
     card = NewCard(
         kind=Kind.FACT,
@@ -108,15 +105,17 @@ def upsert_fact(
         sources=sources,
         entities=fact.entities,
         confidence=confidence,
-        valid_from=since,
+        valid_from=valid_from,
         valid_until=valid_until,
         relations=relations,
         fact=fact,
     )
-    standing = None if key else _standing(engine, scope, call, view, card, exactly=valid_from is not None)
+    if key:
+        return _written(engine, scope, call, NewEvent(key=note_key(key), cards=(card,)))
+    standing = _standing(engine, scope, call, engine.indexes.view(scope, run.revision), card, now)
     if standing is not None:
         return Written(refs=(standing,), revision=run.revision, root=run.root, replayed=True)
-    named = note_key(key) if key else f"fact-{digest([card.as_json(), now, run.revision])[:_DIGITS]}"
+    named = f"fact-{digest([card.as_json(), now, run.revision])[:_DIGITS]}"
     return _written(engine, scope, call, NewEvent(key=named, cards=(card,)))
 
 
@@ -126,7 +125,7 @@ def _written(engine: Engine, scope: Scope, call: Call, event: NewEvent) -> Writt
     return Written(
         refs=tuple(format_ref(key.owner, key.id, scope.principal) for key in told.cards),
         revision=told.revision,
-        root=engine.store.run(scope.run_key).root,
+        root=root_at(engine, scope, told.revision),
         replayed=told.replayed,
     )
 
@@ -158,18 +157,18 @@ def _stated(
     return (cited,), ((STATED_IN, episode),)
 
 
-def _standing(engine: Engine, scope: Scope, call: Call, view: View, asked: NewCard, *, exactly: bool) -> str | None:
-    """The reader's own fact that says the very same and holds when `asked` begins; with `exactly`, since then."""
+def _standing(engine: Engine, scope: Scope, call: Call, view: View, asked: NewCard, now: int) -> str | None:
+    """The reader's own fact that says the very same and holds since `asked` begins; now, where that does not say."""
     assert asked.fact is not None
-    assert asked.valid_from is not None
-    at, fact = asked.valid_from, asked.fact
+    at, fact = now if asked.valid_from is None else asked.valid_from, asked.fact
     holding = [place for place in view.facts.said(fact.place_hash) if view.facts.triple(place) == fact.triple_hash]
     stored = load(engine, scope, call, view, [view.ordinal(place) for place in holding])
     spans = [source.span for source in asked.sources]
     for place, one in zip(holding, stored, strict=True):
         card = one.card
         held = any(since <= at < until for since, until in view.facts.spans(place))
-        again = card.fact == fact and card.valid_until == asked.valid_until and (not exactly or card.valid_from == at)
+        alike = card.fact == fact and card.valid_until == asked.valid_until
+        again = alike and asked.valid_from in (None, card.valid_from)
         cited = not spans or [source.span for source in card.sources] == spans
         if held and again and cited and asked.confidence in (None, card.confidence) and card.owner == scope.principal:
             return view.ref(place)
