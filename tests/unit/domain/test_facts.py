@@ -121,6 +121,18 @@ def fact(**changes: object) -> Fact:
     return Fact(**given_)  # type: ignore[arg-type]
 
 
+def test_a_singular_fact_takes_the_place_of_a_long_plural_one_among_short_ones() -> None:
+    history = [
+        said("a", 0, 12, plural=True),
+        said("b", 1, 2, plural=True),
+        said("c", 3, 4, plural=True),
+        said("d", 6, 8),
+    ]
+    assert [(one.since, one.until) for one in timeline(history) if one.fact == 0] == [(0, 6), (8, 12)]
+    days = calendar(history)
+    assert [holders(timeline(history), day) for day in range(13)] == [sorted(days[day]) for day in range(13)]
+
+
 def test_a_place_is_subject_predicate_and_qualifier_and_nothing_like_them() -> None:
     places = [
         fact(),

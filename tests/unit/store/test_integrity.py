@@ -202,6 +202,7 @@ def test_a_root_that_was_written_beside_the_leaves_is_not_one_that_the_run_had(s
     far[seq], far[root], far[frontier] = -1, kept, Frontier(1 << 40, (b"x" * 32,)).text
     assert not verdict([early, *other])
     assert not verdict([far, *other])
+    assert not looked(store).holds, "no root is over more leaves than there are"
     assert not verdict(rechained(kept))
     assert verdict(heads)
 
