@@ -130,7 +130,7 @@ def test_a_singular_fact_takes_the_place_of_a_long_plural_one_among_short_ones()
     ]
     assert [(one.since, one.until) for one in timeline(history) if one.fact == 0] == [(0, 6), (8, 12)]
     days = calendar(history)
-    assert [holders(timeline(history), day) for day in range(13)] == [sorted(days[day]) for day in range(13)]
+    assert [holders(timeline(history), day) for day in range(_DAYS)] == [sorted(one) for one in days]
 
 
 def test_a_place_is_subject_predicate_and_qualifier_and_nothing_like_them() -> None:
